@@ -22,7 +22,7 @@ PassScript embeddings_pass(const BertConfig& config, const Sizes& sizes) {
   const std::int64_t x = sizes.hidden;
   PassScript pass;
   embed(sizes, pass.forward);
-  bert::dropout_backward(x, pass.backward);
+  bert::dropout_backward(sizes, x, pass.backward);
   bert::layer_norm_backward(sizes, pass.backward);
   for (const std::int64_t rows : {config.positions, config.token_types}) {
     const std::int64_t table = rows * sizes.vector;
@@ -67,7 +67,7 @@ PassScript head_pass(const Sizes& sizes, bool constant_input) {
   script.hold({logits});
   script.free({logits, logits});
   bert::linear_backward(sizes.classifier, {.input = pooled}, script);
-  bert::dropout_backward(pooled, script);
+  bert::dropout_backward(sizes, pooled, script);
   script.hold({pooled});  // tanh
   script.free({pooled, pooled});
   bert::linear_backward(sizes.pooler,
@@ -145,6 +145,7 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
       embeddings_are_frozen ? frozen_embeddings_pass(sizes) : embeddings_pass(config, sizes);
   const auto layers = static_cast<std::size_t>(config.layers);
   footprint.element_bytes = sizes.element;
+  footprint.adds_biases = true;
   footprint.after = head_pass(sizes, levers.reads_what_is_frozen(layers));
   SharedPasses passes([&](const UnitKind& kind) { return bert::layer_pass(sizes, kind); });
   for (std::size_t i = 0; i < layers; ++i) {

@@ -113,22 +113,23 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   };
   layer_norm_backward(sizes, script);
   script.hold({x});
-  script.free({x});  // dropout's mask; the gradient also is the residual's
+  script.free({sizes.mask(x)});  // dropout's; the gradient also is the residual's
   backward(sizes.output, false);
   script.hold({sizes.output.input});  // gelu
   script.free({sizes.output.input, sizes.output.input});
   backward(sizes.intermediate, true);
   layer_norm_backward(sizes, script);
   script.hold({x});
-  // The gradient also is the residual's, if that needs one.
-  script.free({x, constant_input ? x : 0});
+  // The mask; the gradient also is the residual's, if that needs one.
+  script.free({sizes.mask(x), constant_input ? x : 0});
   backward(sizes.attention_output, false);
   script.hold({x});  // the context's gradient, by heads
   script.free({x});
   script.hold({x, sizes.scores});  // of values and probabilities
   script.free({x, x, sizes.scores});
-  dropout_backward(sizes.scores, script);
+  dropout_backward(sizes, sizes.scores, script);
   script.hold({sizes.scores});  // softmax
+  if (sizes.kernels.are_gpus) script.needs({sizes.scores});
   script.free({sizes.scores, sizes.scores});
   script.hold({keys_gradient, x});  // of keys and scaled queries
   script.free({sizes.scores, keys_gradient, x});

@@ -13,6 +13,7 @@ Linear make_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::in
           .output = rows * out * element,
           .weight = out * in * element,
           .bias = out * element,
+          .bias_sum = sum_buffers(rows, out, levers.kernels),
           .own_are_trained = levers.lora.rank == 0,
           .narrow = rows * rank * element,
           .a = rank * in * element,
@@ -31,7 +32,8 @@ Sizes::Sizes(const BertConfig& config, const MicroBatchShape& shape, const UnitL
       vector(config.hidden * element),
       rows(shape.examples * config.heads * shape.length),
       weights_are_trained(levers.lora.rank == 0),
-      attention(config.attention) {
+      attention(config.attention),
+      kernels(levers.kernels) {
   const auto layer = [&](std::int64_t in, std::int64_t out, LoraModules which) {
     Linear made = make_linear(shape.tokens(), in, out, levers.lora.rank_beside(which), levers);
     made.flattens = true;
@@ -50,15 +52,15 @@ Sizes::Sizes(const BertConfig& config, const MicroBatchShape& shape, const UnitL
 }
 
 void dropout(const Sizes& sizes, std::int64_t size, MemoryScript& script) {
-  script.hold({size});  // the mask
+  script.hold({sizes.mask(size)});
   script.with_number(0, sizes.element);
   script.hold({size});
-  script.saved({size});
+  script.saved({sizes.mask(size)});
 }
 
-void dropout_backward(std::int64_t size, MemoryScript& script) {
+void dropout_backward(const Sizes& sizes, std::int64_t size, MemoryScript& script) {
   script.hold({size});
-  script.free({size, size});  // the gradient that came, the mask
+  script.free({size, sizes.mask(size)});  // the gradient that came, the mask
 }
 
 // The result, and each token's mean and deviation.
@@ -70,8 +72,8 @@ void layer_norm(const Sizes& sizes, MemoryScript& script) {
 void layer_norm_backward(const Sizes& sizes, MemoryScript& script) {
   const std::int64_t vector = sizes.weights_are_trained ? sizes.vector : 0;
   script.hold({sizes.hidden, vector, vector});
-  script.hold({2 * vector});  // both parameters' gradients as one thread sums them
-  script.free({2 * vector});
+  // Both parameters' gradients as one thread sums them.
+  if (!sizes.kernels.are_gpus) script.needs({2 * vector});
   script.free({sizes.hidden, sizes.hidden, sizes.per_token, sizes.per_token});
   script.gradients({vector, vector});
 }
@@ -109,7 +111,10 @@ void own_backward(const Linear& layer, const LinearBackward& how, MemoryScript& 
   const std::int64_t input_gradient = how.needs_input_gradient ? layer.input : 0;
   script.hold({input_gradient, trained ? layer.weight : 0});
   if (early) script.free({input});
-  if (trained) script.hold({layer.bias});  // a sum over all rows
+  if (trained) {
+    script.hold({layer.bias});
+    script.needs(layer.bias_sum);
+  }
   script.free({layer.output, early ? 0 : input});
   if (trained) script.gradients({layer.bias, layer.weight});
   if (how.added) script.free({input_gradient});

@@ -15,6 +15,7 @@ struct Linear {
   std::int64_t output = 0;       // [rows, out]
   std::int64_t weight = 0;       // [out, in], and its gradient
   std::int64_t bias = 0;         // [out], likewise
+  SumBuffers bias_sum = {};      // of the gradient of the bias
   bool own_are_trained = false;  // weight and bias
   std::int64_t narrow = 0;       // [rows, rank], of its low-rank update; 0: it has none
   std::int64_t a = 0;            // [rank, in], likewise
@@ -40,6 +41,10 @@ struct Sizes {
   std::int64_t rows;         // [examples, heads, length, 1] of truth values: rows of the scores
   bool weights_are_trained;  // those of the layers and the pooler
   AttentionImplementation attention;
+  Kernels kernels;
+
+  // Of dropout of `size` bytes: a factor for each element, or on a GPU a truth value.
+  std::int64_t mask(std::int64_t size) const { return kernels.are_gpus ? size / element : size; }
 
   Linear query;
   Linear key;
@@ -52,7 +57,7 @@ struct Sizes {
 };
 
 void dropout(const Sizes& sizes, std::int64_t size, MemoryScript& script);
-void dropout_backward(std::int64_t size, MemoryScript& script);
+void dropout_backward(const Sizes& sizes, std::int64_t size, MemoryScript& script);
 
 void layer_norm(const Sizes& sizes, MemoryScript& script);
 void layer_norm_backward(const Sizes& sizes, MemoryScript& script);

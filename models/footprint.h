@@ -5,16 +5,18 @@
 // A script is kept instead of a highest value, because wrappers act in between: they gather a
 // unit's parameters before it runs and reduce its gradients when they are complete, and which of
 // that coincides with which activations decides the peak. Every line of a script is a tensor of the
-// model's own arithmetic; the sizes are those of the CPU kernels of torch 2.11, on one thread.
-//   No torch.
+// model's own arithmetic; the sizes are those of the kernels of torch 2.11: the CPU's, on one
+// thread, or a GPU's (UnitLevers).   No torch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "models/kernels.h"
 #include "models/unit_levers.h"
 
 namespace gradsync::models {
@@ -32,6 +34,7 @@ struct MemoryEvent {
   };
   Kind kind = Kind::Hold;
   std::int64_t bytes = 0;
+  bool is_operand = false;  // a number beside a tensor, which a GPU takes from the host
 };
 
 class MemoryScript {
@@ -48,6 +51,12 @@ class MemoryScript {
 
   void hold(Sizes sizes) { add(MemoryEvent::Kind::Hold, sizes); }
   void free(Sizes sizes) { add(MemoryEvent::Kind::Free, sizes); }
+  // What an operation needs while it runs, and a sum of many rows.
+  void needs(Sizes sizes) {
+    hold(sizes);
+    free(sizes);
+  }
+  void needs(const SumBuffers& buffers) { needs({buffers.partial_sums, buffers.counters}); }
   // From here on backward alone needs these: they stay, or go where what is saved is forgotten.
   void saved(Sizes sizes) {
     if (saved_ == Saved::Forgotten) free(sizes);
@@ -64,9 +73,7 @@ class MemoryScript {
   void made_and_saved(KeptOutputs by, Sizes sizes) { stays(by) ? gone(by, sizes) : saved(sizes); }
   // What such an operation needs while it runs.
   void within(KeptOutputs by, Sizes sizes) {
-    if (is_taken(by)) return;
-    hold(sizes);
-    free(sizes);
+    if (!is_taken(by)) needs(sizes);
   }
   // Of outputs that a unit keeps for its second run.
   std::int64_t kept_bytes() const { return kept_bytes_; }
@@ -76,13 +83,15 @@ class MemoryScript {
   // An operation on a tensor and a number, which becomes a double and then an element of the
   // tensor's type, each a tensor.
   void with_number(std::int64_t result, std::int64_t element_bytes = kFloatBytes) {
-    hold({kDoubleBytes, element_bytes, result});
-    free({element_bytes, kDoubleBytes});
+    add(MemoryEvent::Kind::Hold, {kDoubleBytes, element_bytes}, true);
+    hold({result});
+    add(MemoryEvent::Kind::Free, {element_bytes, kDoubleBytes}, true);
   }
   // The same on integers, where the number needs no other type.
   void with_integer(std::int64_t result) {
-    hold({kLongBytes, result});
-    free({kLongBytes});
+    add(MemoryEvent::Kind::Hold, {kLongBytes}, true);
+    hold({result});
+    add(MemoryEvent::Kind::Free, {kLongBytes}, true);
   }
 
   // And after all this, `other`.
@@ -94,9 +103,9 @@ class MemoryScript {
 
  private:
   static constexpr std::int64_t kDoubleBytes = 8;
-  void add(MemoryEvent::Kind kind, Sizes sizes) {
+  void add(MemoryEvent::Kind kind, Sizes sizes, bool are_operands = false) {
     for (const std::int64_t bytes : sizes) {
-      if (bytes > 0) events_.push_back({kind, bytes});
+      if (bytes > 0) events_.push_back({kind, bytes, are_operands});
     }
   }
   // Who keeps products keeps attention, too.
@@ -142,7 +151,24 @@ struct Footprint {
   PassScript before;
   PassScript after;
   std::int64_t element_bytes = kFloatBytes;  // of parameters, and of the loss
+  bool adds_biases = false;                  // to matrix products, in the same operation
   bool steps_parameters = true;              // false: a paced model, whose optimizer has no moments
+
+  // Calls `each` with the elements of every parameter that is trained, or is not.
+  template <typename Each>
+  void each_trained(const Each& each) const {
+    std::for_each(other_parameters.begin(), other_parameters.end(), each);
+    for (const UnitFootprint& unit : units) {
+      std::for_each(unit.parameters.begin(), unit.parameters.end(), each);
+    }
+  }
+  template <typename Each>
+  void each_frozen(const Each& each) const {
+    std::for_each(other_frozen.begin(), other_frozen.end(), each);
+    for (const UnitFootprint& unit : units) {
+      std::for_each(unit.frozen.begin(), unit.frozen.end(), each);
+    }
+  }
 
   std::int64_t elements() const;  // of parameters that are trained
   std::size_t tensors() const;    // likewise

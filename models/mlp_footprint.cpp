@@ -9,13 +9,14 @@ constexpr std::size_t kLayers = kMlpWidths.size() - 1;
 
 // What a tensor takes.
 struct MlpSizes {
-  MlpSizes(const MicroBatchShape& its_shape, std::int64_t bytes)
-      : shape(its_shape), element_bytes(bytes) {}
+  MlpSizes(const MicroBatchShape& its_shape, const UnitLevers& levers)
+      : shape(its_shape), element_bytes(levers.element_bytes), kernels(levers.kernels) {}
 
   std::int64_t rows(std::int64_t width) const { return shape.examples * width * element_bytes; }
 
   MicroBatchShape shape;
   std::int64_t element_bytes;
+  Kernels kernels;
 };
 
 // A linear layer, and after all but the last a relu, which keeps its result and nothing else.
@@ -43,6 +44,7 @@ MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t i
     script.free({output, output});
   }
   script.hold({input_gradient, weight, bias});
+  script.needs(sum_buffers(sizes.shape.examples, kMlpWidths[i + 1], sizes.kernels));
   script.free({output, input});
   script.gradients({bias, weight});
   return script;
@@ -96,7 +98,7 @@ PassScript loss_pass(const MlpSizes& sizes) {
 }  // namespace
 
 Footprint mlp_footprint(const MicroBatchShape& shape, const UnitLevers& levers) {
-  const MlpSizes sizes(shape, levers.element_bytes);
+  const MlpSizes sizes(shape, levers);
   Footprint footprint;
   footprint.before.forward = features(sizes);
   for (std::size_t i = 0; i < kLayers; ++i) {
@@ -106,6 +108,7 @@ Footprint mlp_footprint(const MicroBatchShape& shape, const UnitLevers& levers) 
     if (levers.freezes(i)) freeze(footprint.units.back());
   }
   footprint.element_bytes = sizes.element_bytes;
+  footprint.adds_biases = true;
   footprint.after = loss_pass(sizes);
   return footprint;
 }

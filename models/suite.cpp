@@ -26,6 +26,10 @@ constexpr MixtralConfig kMixtralMini{.layers = 4,
                                      .intermediate = 896,
                                      .vocabulary = 16000};
 
+// Of a micro-batch: for more, a GPU sorts what an embedding's gradient is of.
+// Source: embedding_dense_backward_cuda in aten/src/ATen/native/cuda/Embedding.cu, torch 2.11.
+constexpr std::int64_t kMostUnsortedTokens = 3072;
+
 // What each kind of model declares.
 class Declared {
  public:
@@ -40,6 +44,12 @@ class Declared {
   }
   DeclaredFootprint operator()(const BranchingConfig&) const { return undeclared(); }
   DeclaredFootprint operator()(const BertConfig& config) const {
+    if (is_on_gpu() && options_.attention == AttentionImplementation::Sdpa) return unfused();
+    if (is_on_gpu() && options_.shape.tokens() > kMostUnsortedTokens) {
+      return {std::nullopt,
+              fmt::format("a BERT declares what it holds on a GPU for up to {} tokens",
+                          kMostUnsortedTokens)};
+    }
     BertConfig attending = config;
     attending.attention = options_.attention;
     auto footprint = bert_footprint(attending, options_.shape, options_.levers);
@@ -49,6 +59,7 @@ class Declared {
                         config.positions)};
   }
   DeclaredFootprint operator()(const MixtralConfig& config) const {
+    if (is_on_gpu()) return unfused();
     if (!options_.balanced_routing) {
       return {std::nullopt,
               "the router is free to choose, and what its experts hold depends on the data"};
@@ -60,6 +71,7 @@ class Declared {
     return {mixtral_footprint(config, options_.shape, options_.levers), ""};
   }
   DeclaredFootprint operator()(const PacedConfig& config) const {
+    if (is_on_gpu()) return {std::nullopt, "a paced model declares what it holds on the CPU"};
     if (options_.levers.element_bytes != kFloatBytes) {
       return {std::nullopt, "a paced model declares what it holds in float32"};
     }
@@ -72,6 +84,11 @@ class Declared {
     return {paced_footprint(profile, options_.scale), ""};
   }
 
+  bool is_on_gpu() const { return options_.levers.kernels.are_gpus; }
+  DeclaredFootprint unfused() const {
+    return {std::nullopt,
+            "which kernels a GPU takes for scaled_dot_product_attention is not declared"};
+  }
   DeclaredFootprint undeclared() const {
     return {std::nullopt, fmt::format("the model '{}' does not declare what it holds", name_)};
   }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "models/kernels.h"
+
 namespace gradsync::models {
 
 // Outputs of a checkpointed unit that it keeps all the same, and does not make again.
@@ -62,6 +64,7 @@ struct UnitLevers {
   std::size_t frozen = 0;  // units from the first on (models/frozen_units.h)
   LoraUpdates lora = {};
   std::int64_t element_bytes = 4;  // of parameters and what is computed: float32; bfloat16: 2
+  Kernels kernels = {};
 
   bool freezes(std::size_t unit) const { return unit < frozen; }
   // What unit `unit` reads was made by what is frozen, and needs no gradient.

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 
 #include "benchmarks/commands/cell_columns.h"
 #include "benchmarks/commands/commands.h"
@@ -17,6 +18,7 @@
 #include "harness/base/units.h"
 #include "harness/launch/topology.h"
 #include "harness/memory/memory_prediction.h"
+#include "harness/paper/standins.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/overrides.h"
@@ -39,6 +41,8 @@ struct MemoryOptions {
   std::string budget;
   std::vector<std::string> units;  // of a recorded model; empty: as it was recorded
   std::string backend = "gloo";    // of a recorded model's job
+  std::string device = "cpu";      // as a plan has it
+  std::string on;                  // which GPUs, where it is one; empty: as a plan has them
   bool as_json = false;
 };
 
@@ -49,6 +53,7 @@ using Predict = std::function<memory::MemoryPrediction(const plan::Cell&, const 
 struct MemoryRow {
   plan::Cell cell;
   int world_size = 0;
+  std::optional<std::string> device;       // unset: the CPU
   std::optional<std::int64_t> peak_bytes;  // nothing: `unknown_because` says why
   std::optional<std::map<std::string, std::int64_t>> peak_by_category;
   std::optional<std::int64_t> host_peak_bytes;  // unset: nothing is offloaded
@@ -63,6 +68,7 @@ constexpr auto fields_of(const MemoryRow*) {
   return std::tuple{
       field("cell", &MemoryRow::cell),
       field("world_size", &MemoryRow::world_size),
+      field("device", &MemoryRow::device).spared(),
       field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
       field("predicted_peak_by_category", &MemoryRow::peak_by_category),
       field("predicted_host_peak_allocated_bytes", &MemoryRow::host_peak_bytes).spared(),
@@ -92,9 +98,16 @@ launch::Topology topology_of(const plan::Cell& cell, int world_size) {
 }
 
 // A Mixtral's experts take turns: the expected load, where a free router's is not known before.
-memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology) {
+memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology,
+                                       const MemoryOptions& options) {
   launch::LaunchSpec where;
   where.topology = topology;
+  if (options.device != "cpu") {
+    where.device = "cuda";
+    where.paper = options.device == "paper";
+    where.on = where.paper && options.on.empty() ? "h100" : options.on;
+    where.backend = "nccl";
+  }
   cell.balanced_routing = true;
   return memory::predict_memory(cell, where);
 }
@@ -102,6 +115,10 @@ memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& 
 std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) {
   if (models::is_profile(options.model)) {
     if (auto memory = models::read_profile(options.model).memory) {
+      if (options.device != "cpu") {
+        throw ConfigError("--set device: got " + options.device +
+                          ", expected cpu: a profile holds what was recorded there");
+      }
       const auto units =
           models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
       return {plan::Prediction::JobMemory,
@@ -121,7 +138,33 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
                       ", expected gloo: declared is what the suite's models hold on the CPU");
   }
   session::find_model(options.model);  // names the models there are
-  return {plan::Prediction::Memory, predict_trial};
+  return {plan::Prediction::Memory,
+          [options](const plan::Cell& cell, const launch::Topology& topology) {
+            return predict_trial(cell, topology, options);
+          }};
+}
+
+// Takes `device`, which is the plan's and no cell's, out of what --set says.
+std::string taken_device(std::vector<std::string>& overrides) {
+  constexpr std::string_view kDevice = "device=";
+  std::string device = "cpu";
+  std::erase_if(overrides, [&](const std::string& text) {
+    if (!text.starts_with(kDevice)) return false;
+    device = text.substr(kDevice.size());
+    return true;
+  });
+  if (device != "cpu" && device != "cuda" && device != "paper") {
+    throw ConfigError(fmt::format("--set device: got \"{}\", expected cpu, cuda or paper", device));
+  }
+  return device;
+}
+
+// A GPU's budget is of what torch's allocator takes from it, in segments.
+bool fits(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
+          std::int64_t budget) {
+  cell.memory_budget_bytes = budget;
+  const auto memory = predict(cell, topology).memory;
+  return memory && memory->peak_bytes <= budget && !memory->ran_out;
 }
 
 // Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
@@ -130,8 +173,7 @@ int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::
                          std::int64_t budget) {
   for (int count = 1; count <= kMostTried; ++count) {
     cell.accumulation_steps = count;
-    const auto prediction = predict(cell, topology);
-    if (!prediction.memory || prediction.memory->peak_bytes > budget) return count - 1;
+    if (!fits(predict, cell, topology, budget)) return count - 1;
   }
   return kMostTried;
 }
@@ -156,6 +198,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   MemoryRow row;
   row.cell = cell;
   row.world_size = topology.world_size();
+  if (options.device != "cpu") row.device = options.device;
   row.unknown_because = prediction.unknown_because;
   if (!prediction.memory) return row;
   row.peak_bytes = prediction.memory->peak_bytes;
@@ -165,7 +208,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   if (options.budget.empty()) return row;
   const std::int64_t budget = budget_bytes(options.budget);
   row.budget_bytes = budget;
-  row.fits = prediction.memory->peak_bytes <= budget;
+  row.fits = fits(predict, cell, topology, budget);
   row.largest_accumulation_steps = largest_accumulation(predict, cell, topology, budget);
   return row;
 }
@@ -261,7 +304,7 @@ constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps
 void add_job_options(CLI::App& command, JobMemoryOptions& options) {
   command.footer(" -- COMMAND...");
   command.add_option("--on", options.on,
-                     "Of a COMMAND: the GPUs that it is to have, as 8xh100 or 8x79GiB");
+                     "Of a COMMAND, or with --set device=paper: the GPUs, as 8xh100 or 8x79GiB");
   command
       .add_option(
           "--world", options.world,
@@ -285,6 +328,10 @@ void add_job_options(CLI::App& command, JobMemoryOptions& options) {
 void require_model(const CLI::App& command, const MemoryOptions& options) {
   for (const char* name : kOfJob) {
     if (command.get_option(name)->count() == 0) continue;
+    if (name == std::string_view("--on") && options.device != "cpu") {
+      paper::require_gpus(options.on);
+      continue;
+    }
     throw ConfigError(fmt::format(
         "{} is of a COMMAND: gradsync predict memory --on 8xh100 -- torchrun ... train.py", name));
   }
@@ -356,6 +403,8 @@ void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::str
   command->callback([=, &status] {
     of_job->as_json = options->as_json;
     if (of_job->command.empty()) {
+      options->device = taken_device(options->overrides);
+      options->on = of_job->on;
       require_model(*command, *options);
       return predict_memory_of(*options);
     }

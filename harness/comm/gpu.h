@@ -72,7 +72,8 @@ class Gpu : public measure::Timeline {
   virtual MemoryPeaks peaks() const = 0;
   virtual void reset_peaks() = 0;
 
-  // Gives back to the device what torch's allocator has reserved and no tensor uses.
+  // Gives back to the device what torch's allocator has reserved and no tensor uses, and what
+  // cuBLAS keeps to work in.
   virtual void release_unused() = 0;
 
   // From now on, what would take more than this from the device throws c10::OutOfMemoryError; so

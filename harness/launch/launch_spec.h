@@ -20,6 +20,7 @@ struct LaunchSpec {
   int threads_per_rank = 1;
   std::string device = "cpu";        // or "cuda", as torch names it
   bool paper = false;                // "cuda" of paper: it computes nothing and takes no time
+  std::string on;                    // which GPUs of paper, "8xh100"; else empty
   std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
   bool gloo_loop_yields = false;     // see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // see plan::Plan

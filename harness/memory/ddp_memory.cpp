@@ -16,21 +16,21 @@ class DdpStep {
         has_masters_(memory.master_weights),
         footprint_(footprint),
         account_(account) {
-    const std::int64_t bytes = footprint.elements() * footprint.element_bytes;
-    account_.hold(MemoryCategory::ShardedParameter,
-                  bytes + footprint.frozen_elements() * footprint.element_bytes);
-    account_.hold(MemoryCategory::Communication, bytes);  // the buckets
-    if (footprint.steps_parameters) {
-      const auto counters = static_cast<std::int64_t>(footprint.tensors()) * models::kFloatBytes;
-      const std::int64_t moments = 2 * (has_masters_ ? master_bytes() : bytes);
-      optimizer.hold(MemoryCategory::OptimizerState, moments + counters);
-      if (has_masters_) optimizer.hold(MemoryCategory::OptimizerState, master_bytes());
+    for (const std::int64_t bytes : trained()) {
+      account_.hold(MemoryCategory::ShardedParameter, bytes);
     }
+    footprint.each_frozen([&](std::int64_t elements) {
+      account_.hold(MemoryCategory::ShardedParameter, elements * footprint.element_bytes);
+    });
+    for (const std::int64_t bytes : bucket_bytes(gradients(), memory.buckets)) {
+      account_.hold(MemoryCategory::Communication, bytes);
+    }
+    if (footprint.steps_parameters) hold_optimizer_state(optimizer);
   }
 
   void optimizer(int last_micro_batch, Offload offload, MemoryAccount& host) {
     account_.enter(last_micro_batch, "optimizer");
-    if (has_masters_) account_.hold(MemoryCategory::OptimizerState, master_bytes());  // gradients
+    if (has_masters_) hold_masters(account_);  // gradients
     if (!footprint_.steps_parameters) return;
     play_step(offload, footprint_.elements() * footprint_.element_bytes, account_, host);
   }
@@ -51,7 +51,44 @@ class DdpStep {
   }
 
  private:
-  std::int64_t master_bytes() const { return footprint_.elements() * models::kFloatBytes; }
+  // What each trained parameter takes.
+  std::vector<std::int64_t> trained() const {
+    std::vector<std::int64_t> bytes;
+    footprint_.each_trained(
+        [&](std::int64_t elements) { bytes.push_back(elements * footprint_.element_bytes); });
+    return bytes;
+  }
+
+  // The same in the order in which their gradients become ready.
+  std::vector<std::int64_t> gradients() const {
+    std::vector<std::int64_t> ready;
+    const auto add = [&](const models::MemoryScript& script) {
+      for (const models::MemoryEvent& event : script.events()) {
+        if (event.kind == models::MemoryEvent::Kind::Gradient) ready.push_back(event.bytes);
+      }
+    };
+    add(footprint_.after.backward);
+    for (std::size_t i = footprint_.units.size(); i-- > 0;) add(footprint_.units[i].pass->backward);
+    add(footprint_.before.backward);
+    return ready;
+  }
+
+  void hold_optimizer_state(MemoryAccount& account) const {
+    footprint_.each_trained([&](std::int64_t elements) {
+      const std::int64_t moment =
+          elements * (has_masters_ ? models::kFloatBytes : footprint_.element_bytes);
+      for (const std::int64_t bytes : {moment, moment, models::kFloatBytes}) {  // a counter
+        account.hold(MemoryCategory::OptimizerState, bytes);
+      }
+    });
+    if (has_masters_) hold_masters(account);
+  }
+
+  void hold_masters(MemoryAccount& account) const {
+    footprint_.each_trained([&](std::int64_t elements) {
+      account.hold(MemoryCategory::OptimizerState, elements * models::kFloatBytes);
+    });
+  }
 
   // Where a parameter's gradient is between micro-batches; all parameters' are at the same place.
   enum class Gradient { None, Own, InBucket };
@@ -108,14 +145,16 @@ class DdpStep {
 }  // namespace
 
 StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes) {
-  MemoryAccount account;
+                           const std::vector<bool>& syncs,
+                           const std::vector<std::int64_t>& other_bytes) {
+  MemoryAccount account(memory.device);
   MemoryAccount host;
-  account.hold(MemoryCategory::Other, other_bytes);
+  for (const std::int64_t bytes : other_bytes) account.hold(MemoryCategory::Other, bytes);
   const bool is_offloaded = memory.offload == Offload::OptimizerState;
   const std::int64_t trained = footprint.elements() * footprint.element_bytes;
   if (is_offloaded) host.hold(MemoryCategory::ShardedParameter, trained);  // what it steps
   DdpStep step(memory, footprint, account, is_offloaded ? host : account);
+  account.hold_workspaces(memory.device, footprint);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "harness/memory/buckets.h"
 #include "harness/memory/memory_account.h"
 #include "models/footprint.h"
 
@@ -17,13 +18,16 @@ struct DdpMemory {
   bool gradient_as_bucket_view = false;
   bool master_weights = false;  // the optimizer steps float32 copies of parameters of fewer bits
   Offload offload = Offload::None;  // or the optimizer's state; not with master weights
+  BucketLimits buckets = {};
+  DeviceMemory device = {};
 };
 
 // Returns what one rank holds in a steady step (buckets are rebuilt, moments made) whose
 // micro-batch i reduces gradients where syncs[i]; without find_unused_parameters and static_graph.
 // Gradients are of the parameters' type, which is the footprint's. `other_bytes` are resident and
-// nobody's: data and buffers.
+// nobody's: data and buffers, each tensor's.
 StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes);
+                           const std::vector<bool>& syncs,
+                           const std::vector<std::int64_t>& other_bytes);
 
 }  // namespace gradsync::memory

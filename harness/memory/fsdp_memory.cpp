@@ -1,5 +1,7 @@
 #include "harness/memory/fsdp_memory.h"
 
+#include <array>
+
 #include "harness/memory/flat_layout.h"
 
 namespace gradsync::memory {
@@ -27,7 +29,6 @@ class Unit {
         whole_(flat_layout(trained, memory.param_bytes, memory.ranks).padded),
         part_(whole_ / memory.ranks),
         gathers_(whole_ + flat_layout(frozen, memory.param_bytes, memory.ranks).padded) {
-    constexpr int kMoments = 2;
     constexpr std::int64_t kStepCounterBytes = 4;
     if (empty()) return;
     home_.hold(MemoryCategory::ShardedParameter, shards());
@@ -35,9 +36,11 @@ class Unit {
     if (memory_.offload == Offload::OptimizerState) {  // what it steps
       host_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
     }
-    (memory_.offload == Offload::None ? account_ : host_)
-        .hold(MemoryCategory::OptimizerState,
-              kMoments * part_ * memory_.stored_bytes + kStepCounterBytes);
+    const std::int64_t moment = part_ * memory_.stored_bytes;
+    for (const std::int64_t bytes : {moment, moment, kStepCounterBytes}) {
+      (memory_.offload == Offload::None ? account_ : host_)
+          .hold(MemoryCategory::OptimizerState, bytes);
+    }
   }
 
   bool empty() const { return gathers_ == 0; }
@@ -48,7 +51,9 @@ class Unit {
   void start_gather() {
     if (gathered_ || gathering_) return;
     gathering_ = true;
-    account_.hold(MemoryCategory::GatheredParameter, gathers_ * memory_.param_bytes);
+    for (const std::int64_t bytes : gathered_parts()) {
+      account_.hold(MemoryCategory::GatheredParameter, bytes);
+    }
     hold_gather_input();
     account_.hold(MemoryCategory::Communication, by_rank());
     if (!memory_.backend_copies_gathers) return;
@@ -66,7 +71,9 @@ class Unit {
     finish_gather();
     if (!gathered_) return;
     gathered_ = false;
-    account_.free(MemoryCategory::GatheredParameter, gathers_ * memory_.param_bytes);
+    for (const std::int64_t bytes : gathered_parts()) {
+      account_.free(MemoryCategory::GatheredParameter, bytes);
+    }
   }
   // What was gathered ahead and then not needed.
   void forget_gather() {
@@ -114,8 +121,8 @@ class Unit {
   // added to more bits is widened.
   void add_to_kept(std::int64_t bytes) {
     if (memory_.gradient_bytes == memory_.param_bytes) return;
-    account_.hold(MemoryCategory::Activation, 2 * bytes);
-    account_.free(MemoryCategory::Activation, 2 * bytes);
+    for (int i = 0; i < 2; ++i) account_.hold(MemoryCategory::Activation, bytes);
+    for (int i = 0; i < 2; ++i) account_.free(MemoryCategory::Activation, bytes);
   }
 
   void step() {
@@ -166,6 +173,10 @@ class Unit {
     if (gather_cast() > 0) account_.free(MemoryCategory::Communication, shard_copy());
   }
 
+  // What is trained, and what is not.
+  std::array<std::int64_t, 2> gathered_parts() const {
+    return {whole_ * memory_.param_bytes, (gathers_ - whole_) * memory_.param_bytes};
+  }
   std::int64_t shards() const { return gathers_ / memory_.ranks * memory_.stored_bytes; }
   std::int64_t shard_copy() const { return memory_.offload == Offload::Parameters ? shards() : 0; }
   bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
@@ -318,11 +329,13 @@ class Step {
 }  // namespace
 
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
-                            const std::vector<bool>& syncs, std::int64_t other_bytes) {
-  MemoryAccount account;
+                            const std::vector<bool>& syncs,
+                            const std::vector<std::int64_t>& other_bytes) {
+  MemoryAccount account(memory.device);
   MemoryAccount host;
-  account.hold(MemoryCategory::Other, other_bytes);
+  for (const std::int64_t bytes : other_bytes) account.hold(MemoryCategory::Other, bytes);
   Step step(memory, footprint, {account, host});
+  account.hold_workspaces(memory.device, footprint);
   const int micro_batches = static_cast<int>(syncs.size());
   for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
   account.enter(micro_batches - 1, "optimizer");

@@ -38,12 +38,14 @@ struct FsdpMemory {
   Offload offload = Offload::None;
   bool backend_copies_gathers = true;     // gloo does; NCCL and the fake backend do not
   bool backend_copies_reductions = true;  // likewise
+  DeviceMemory device = {};
 };
 
 // Returns what one rank holds in a step whose micro-batch i reduces gradients where syncs[i], with
 // an optimizer of AdamW's two moments where the footprint has one. `other_bytes` are resident and
-// nobody's: data and buffers. The footprint is that of gathered parameters' type.
+// nobody's: data and buffers, each tensor's. The footprint is that of gathered parameters' type.
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
-                            const std::vector<bool>& syncs, std::int64_t other_bytes);
+                            const std::vector<bool>& syncs,
+                            const std::vector<std::int64_t>& other_bytes);
 
 }  // namespace gradsync::memory

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "harness/measure/memory_category.h"
+#include "harness/memory/device_memory.h"
 #include "models/footprint.h"
 
 namespace gradsync::memory {
@@ -45,14 +47,30 @@ struct StepMemory {
   // Likewise on the host, of what is offloaded.
   std::int64_t host_peak_bytes = 0;
   measure::CategoryBytes host_peak_by_category{};
+  bool ran_out = false;  // of what its device may give (device_memory.h); the rest is then too low
 
   bool operator==(const StepMemory&) const = default;
 };
 
 class MemoryAccount {
  public:
-  void hold(measure::MemoryCategory category, std::int64_t bytes) {
-    if (bytes == 0) return;
+  MemoryAccount() = default;
+  // `device` makes blocks of everything that is held here.
+  explicit MemoryAccount(const DeviceMemory& device) {
+    if (device.is_gpu) blocks_.emplace(device.limit_bytes);
+  }
+
+  // What `device` keeps for the products of `footprint`, from the first of them on.
+  void hold_workspaces(const DeviceMemory& device, const models::Footprint& footprint) {
+    const std::int64_t biased = footprint.adds_biases ? device.biased_product_bytes : 0;
+    for (const std::int64_t bytes : {device.product_bytes, biased, device.product_bytes}) {
+      hold(measure::MemoryCategory::Other, bytes);
+    }
+  }
+
+  void hold(measure::MemoryCategory category, std::int64_t asked_bytes) {
+    if (asked_bytes == 0) return;
+    const std::int64_t bytes = blocks_ ? blocks_->take(asked_bytes) : asked_bytes;
     std::int64_t& held = measure::bytes_of(held_, category);
     held += bytes;
     held_bytes_ += bytes;
@@ -64,12 +82,15 @@ class MemoryAccount {
     memory_.peak_by_category = held_;
     peak_place_ = place_;
   }
-  void free(measure::MemoryCategory category, std::int64_t bytes) {
+  void free(measure::MemoryCategory category, std::int64_t asked_bytes) {
+    if (asked_bytes == 0) return;
+    const std::int64_t bytes = blocks_ ? blocks_->give(asked_bytes) : asked_bytes;
     measure::bytes_of(held_, category) -= bytes;
     held_bytes_ -= bytes;
   }
   // What was held as `from` is `to` from now on; in the peak as well, where nothing was held since.
-  void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t bytes) {
+  void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t asked_bytes) {
+    const std::int64_t bytes = blocks_ ? blocks_->latest(asked_bytes) : asked_bytes;
     move(held_, from, to, bytes);
     if (peak_was_last_) move(memory_.peak_by_category, from, to, bytes);
     std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, to);
@@ -79,9 +100,12 @@ class MemoryAccount {
   void with_number(measure::MemoryCategory category,
                    std::int64_t number_bytes = models::kFloatBytes) {
     constexpr std::int64_t kDoubleBytes = 8;
+    if (!holds_operands()) return;
     hold(category, kDoubleBytes + number_bytes);
     free(category, kDoubleBytes + number_bytes);
   }
+  // Whether numbers beside tensors are held here, too.
+  bool holds_operands() const { return !blocks_.has_value(); }
 
   // `phase` and `unit` must live until the last memory() and are not copied.
   void enter(int micro_batch, const char* phase) { place_ = {micro_batch, phase, nullptr}; }
@@ -98,6 +122,7 @@ class MemoryAccount {
   }
   StepMemory memory() const {
     StepMemory memory = memory_;
+    memory.ran_out = blocks_ && blocks_->ran_out();
     memory.peak_place = {peak_place_.micro_batch, peak_place_.phase,
                          peak_place_.unit == nullptr ? std::string() : *peak_place_.unit};
     return memory;
@@ -116,6 +141,7 @@ class MemoryAccount {
     measure::bytes_of(bytes, to) += amount;
   }
 
+  std::optional<DeviceBlocks> blocks_;  // of a GPU
   measure::CategoryBytes held_{};
   std::int64_t held_bytes_ = 0;
   bool peak_was_last_ = false;  // nothing was held since the peak
@@ -130,6 +156,7 @@ template <typename OnGradient>
 void play(const models::MemoryScript& script, MemoryAccount& account,
           const OnGradient& on_gradient) {
   for (const models::MemoryEvent& event : script.events()) {
+    if (event.is_operand && !account.holds_operands()) continue;
     switch (event.kind) {
       case models::MemoryEvent::Kind::Hold:
         account.hold(measure::MemoryCategory::Activation, event.bytes);
@@ -197,7 +224,8 @@ inline LossScope::LossScope(std::int64_t loss_bytes, MemoryAccount& account)
 }
 
 inline LossScope::~LossScope() {
-  account_.free(measure::MemoryCategory::Activation, 2 * loss_bytes_);
+  account_.free(measure::MemoryCategory::Activation, loss_bytes_);
+  account_.free(measure::MemoryCategory::Activation, loss_bytes_);
 }
 
 }  // namespace gradsync::memory

@@ -1,9 +1,10 @@
 #include "harness/memory/memory_prediction.h"
 
-#include <numeric>
+#include <algorithm>
 
 #include "harness/memory/ddp_memory.h"
 #include "harness/memory/fsdp_memory.h"
+#include "harness/paper/gpu_models.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 #include "models/suite.h"
@@ -18,10 +19,26 @@ bool is_of_float32(const plan::Cell& cell) {
   return true;
 }
 
+// The same of a GPU alone.
+std::string objection_of_gpu(const plan::Cell& cell, const launch::LaunchSpec& where) {
+  if (where.on.empty()) {
+    return "what cuBLAS takes depends on the GPU, and a plan names it for GPUs of paper alone";
+  }
+  if (where.backend != "nccl") return "what a GPU's ranks hold is declared over NCCL alone";
+  if (!is_of_float32(cell)) return "what a GPU's kernels hold is declared in float32 alone";
+  if (cell.offload != "none" || cell.activation_checkpointing > 0) {
+    return "what is offloaded, or runs again, is declared on the CPU alone";
+  }
+  return "";
+}
+
 // Returns why a cell's footprint would not be what its ranks hold; "": it is.
 std::string objection(const plan::Cell& cell, const launch::LaunchSpec& where) {
-  if (where.device != "cpu") return "declared is what the CPU's kernels hold";
-  if (where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
+  const bool is_on_cpu = where.device == "cpu";
+  if (!is_on_cpu) {
+    if (std::string why = objection_of_gpu(cell, where); !why.empty()) return why;
+  }
+  if (is_on_cpu && where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
   if (where.as_published) return "windows of as_published are not alike, and the first one is cold";
   if (!where.data.empty()) return "examples of a file differ in length";
   if (cell.offload != "none" && !is_of_float32(cell)) {
@@ -33,18 +50,48 @@ std::string objection(const plan::Cell& cell, const launch::LaunchSpec& where) {
   return plan::why_unknown(cell, plan::Prediction::Memory);
 }
 
-// The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:
-// a mask is made only for padding.
-std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
-  constexpr std::int64_t kBarrierBytes = 1;
-  return kBarrierBytes + kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
+// `where` has GPUs.
+paper::GpuModel gpu_of(const launch::LaunchSpec& where) {
+  std::string wrong;  // it was read before
+  return paper::parse_gpus(where.on, wrong).model;
 }
 
-models::UnitLevers levers_of(const plan::Cell& cell) {
+DeviceMemory device_of(const plan::Cell& cell, const launch::LaunchSpec& where) {
+  if (where.device == "cpu") return {};
+  const paper::GpuModel gpu = gpu_of(where);
+  DeviceMemory device = gpu_memory(gpu.major, gpu.minor);
+  device.limit_bytes = static_cast<std::int64_t>(paper::Gpus{1, gpu}.memory_bytes());
+  if (cell.memory_budget_bytes > 0) {
+    device.limit_bytes = std::min(*device.limit_bytes, cell.memory_budget_bytes);
+  }
+  return device;
+}
+
+models::Kernels kernels_of(const launch::LaunchSpec& where) {
+  if (where.device == "cpu") return {};
+  const paper::GpuModel gpu = gpu_of(where);
+  return {.are_gpus = true,
+          .gpu = {gpu.multiprocessors, paper::limits_of(gpu).threads_per_multiprocessor}};
+}
+
+// The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:
+// a mask is made only for padding.
+std::vector<std::int64_t> resident_bytes(const models::MicroBatchShape& shape) {
+  constexpr std::int64_t kBarrierBytes = 1;
+  std::vector<std::int64_t> bytes{kBarrierBytes};
+  for (int i = 0; i < kPreparedBatches; ++i) {
+    bytes.insert(bytes.end(),
+                 {shape.tokens() * models::kLongBytes, shape.examples * models::kLongBytes});
+  }
+  return bytes;
+}
+
+models::UnitLevers levers_of(const plan::Cell& cell, const launch::LaunchSpec& where) {
   return {.checkpointed = checkpointed_units(cell),
           .frozen = static_cast<std::size_t>(cell.frozen_units),
           .lora = lora_updates(cell),
-          .element_bytes = element_bytes(computed_dtype(cell))};
+          .element_bytes = element_bytes(computed_dtype(cell)),
+          .kernels = kernels_of(where)};
 }
 
 models::AttentionImplementation attention_of(const plan::Cell& cell) {
@@ -72,6 +119,7 @@ FsdpMemory fsdp_memory(const plan::Cell& cell, const launch::LaunchSpec& where) 
   memory.prefetch = cell.prefetch;
   memory.optimizer_in_backward = cell.optimizer_in_backward;
   memory.offload = offload_of(cell);
+  memory.device = device_of(cell, where);
   return memory;
 }
 
@@ -103,16 +151,17 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const launch::LaunchSpec
       models::declared_footprint(cell.model, {.shape = shape,
                                               .scale = cell.scale,
                                               .balanced_routing = cell.balanced_routing,
-                                              .levers = levers_of(cell),
+                                              .levers = levers_of(cell, where),
                                               .attention = attention_of(cell)});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   models::Footprint footprint = *declared.footprint;
-  const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
-                                             footprint.buffer_bytes.end(), resident_bytes(shape));
+  std::vector<std::int64_t> other = resident_bytes(shape);
+  other.insert(other.end(), footprint.buffer_bytes.begin(), footprint.buffer_bytes.end());
   const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
   if (cell.wrapper == "ddp") {
     if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
-    const DdpMemory memory{cell.gradient_as_bucket_view, cell.master_weights, offload_of(cell)};
+    const DdpMemory memory{cell.gradient_as_bucket_view, cell.master_weights, offload_of(cell),
+                           buckets_of(cell), device_of(cell, where)};
     return {ddp_step_memory(memory, footprint, syncs, other), ""};
   }
   return {fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};

@@ -23,6 +23,7 @@ struct MemoryPrediction {
 };
 
 // `where`: topology, device, window rule, threads and data of the launch; its trials are not read.
+// On a GPU what is told for a cell is also whether its memory, or the cell's budget, lasts.
 // Errors: ConfigError for a bad profile.
 MemoryPrediction predict_memory(const plan::Cell& cell, const launch::LaunchSpec& where);
 

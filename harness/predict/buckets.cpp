@@ -16,14 +16,14 @@ void in_order_of_readiness(const StepModel& model, Each each) {
 
 }  // namespace
 
-std::vector<Bucket> reducer_buckets(const StepModel& model, const BucketLimits& limits) {
+std::vector<Bucket> reducer_buckets(const StepModel& model, const memory::BucketLimits& limits) {
   std::vector<Bucket> buckets;
   Bucket open;
+  memory::BucketFilling filling(limits);
   in_order_of_readiness(model, [&](std::size_t layer, std::int64_t elements) {
     open.elements += elements;
     open.layer = layer;
-    const std::int64_t limit = buckets.empty() ? limits.first_bytes : limits.bytes;
-    if (open.elements * models::kFloatBytes < limit) return;
+    if (!filling.add(elements * models::kFloatBytes)) return;
     buckets.push_back(open);
     open = {};
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "harness/memory/buckets.h"
 #include "harness/predict/step_model.h"
 
 namespace gradsync::predict {
@@ -14,20 +15,9 @@ struct Bucket {
   std::size_t layer = 0;  // whose backward completes it
 };
 
-// As DDP has them by default.
-inline constexpr std::int64_t kFirstBucketBytes = std::int64_t{1} << 20;
-inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
-
-struct BucketLimits {
-  std::int64_t first_bytes = kFirstBucketBytes;
-  std::int64_t bytes = kBucketBytes;
-};
-
 // Returns the buckets in the order they are reduced. Gradients come from the last layer to the
-// first, in a layer the last registered first; a bucket is closed by the tensor with which it
-// reaches its limit, in float32 whatever crosses the wire, and no tensor is divided.
-// Source: c10d::compute_bucket_assignment_by_size (torch/csrc/distributed/c10d/reducer.cpp).
-std::vector<Bucket> reducer_buckets(const StepModel& model, const BucketLimits& limits);
+// first, in a layer the last registered first; they count as float32 whatever crosses the wire.
+std::vector<Bucket> reducer_buckets(const StepModel& model, const memory::BucketLimits& limits);
 
 // Returns a bucket for each tensor, in the same order, all of them completed by the first layer:
 // what is reduced by hand, after backward.

@@ -28,14 +28,6 @@ std::optional<Link> link_of(const std::optional<double>& bits_per_s,
   return link;
 }
 
-BucketLimits buckets_of(const plan::Cell& cell) {
-  BucketLimits limits;
-  if (cell.bucket_cap_bytes > 0) limits = {cell.bucket_cap_bytes, cell.bucket_cap_bytes};
-  limits.first_bytes = std::max<std::int64_t>(1, limits.first_bytes / cell.scale);
-  limits.bytes = std::max<std::int64_t>(1, limits.bytes / cell.scale);
-  return limits;
-}
-
 }  // namespace
 
 std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& topology) {
@@ -75,7 +67,7 @@ StepOptions options_of(const plan::Cell& cell) {
   options.gradient_bytes = cell.wrapper == "fsdp"       ? memory::element_bytes(cell.reduce_dtype)
                            : cell.compression == "none" ? kFloatBytes
                                                         : kHalfBytes;
-  options.buckets = buckets_of(cell);
+  options.buckets = memory::buckets_of(cell);
   options.copies_back = !cell.gradient_as_bucket_view;
   options.broadcasts_buffers = cell.broadcast_buffers;
   options.parameter_bytes = memory::element_bytes(cell.param_dtype);

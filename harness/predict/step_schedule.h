@@ -24,7 +24,7 @@ struct StepOptions {
   std::string wrapper = "ddp";      // as in a plan; "pipeline" is not predicted
   std::vector<bool> syncs{true};    // of each micro-batch: whether it reduces gradients
   std::int64_t gradient_bytes = 4;  // of an element on the wire
-  BucketLimits buckets;
+  memory::BucketLimits buckets;
   bool copies_back = true;         // ddp: reduced gradients are not views of buckets
   bool broadcasts_buffers = true;  // ddp: before a forward that follows a synchronized one
   // fsdp:

@@ -217,6 +217,11 @@ class Rank {
   // peak of this one and against its budget. So they go, but for arms that take turns. Collective.
   void clear_gpu() {
     if (!spec_.resident) workloads_.clear();
+    release_gpu();
+  }
+
+  // Collective.
+  void release_gpu() {
     device()->finish_collectives();
     comm::barrier(*group_);  // torch lets go of what earlier collectives held
     device()->release_unused();
@@ -237,6 +242,7 @@ class Rank {
     workloads_.push_back({std::make_unique<Workload>(*context_, cell), last_account_});
     Workload& workload = *workloads_.back().workload;
     if (!spec_.as_published) workload.reach_steady_state(*context_);
+    if (gpu_) release_gpu();  // what settling needed is no step's
     return workload;
   }
 

@@ -100,6 +100,9 @@ launch::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
   // Nodes that we make ourselves are namespaces of this one machine.
   spec.ranks_per_host =
       agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
+  if (spec.paper) {
+    spec.on = plan_.on.empty() ? fmt::format("{}xh100", spec.ranks_per_host) : plan_.on;
+  }
   spec.weights = weights_;
   spec.data = data_;
   return spec;
@@ -145,9 +148,7 @@ launch::SpawnOptions RunnableLaunches::spawn_options(const launch::LaunchSpec& s
   // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
   if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
   if (spec.paper) {
-    const std::string gpus =
-        plan_.on.empty() ? fmt::format("{}xh100", spec.ranks_per_host) : plan_.on;
-    for (auto& variable : paper::environment_of(standins(), gpus)) {
+    for (auto& variable : paper::environment_of(standins(), spec.on)) {
       spawn.environment.push_back(std::move(variable));
     }
   }

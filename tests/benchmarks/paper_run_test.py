@@ -1,6 +1,7 @@
 """Plans on GPUs of paper: the same collectives as on the CPU over gloo, in the same order, memory
 of torch's own CUDA allocator, and no time."""
 
+import json
 import os
 import unittest
 from pathlib import Path
@@ -107,6 +108,55 @@ class PaperRunTest(ProgramTest):
             for field in ("step_s", "exposed_comm_s", "account"):
                 self.assertIsNone(cell[field])
                 self.assertEqual(cell["null_reasons"][field], SAID)
+
+    def test_what_is_allocated_is_what_was_predicted(self):
+        plan = BRIEF | {
+            "name": "predicted",
+            "parts": [
+                part("ddp", model=["mlp", "bert_tiny"], strategy=["baseline", "no_sync"]),
+                part(
+                    "fsdp",
+                    model=["mlp", "bert_tiny"],
+                    wrapper=["fsdp"],
+                    strategy=["no_sync", "sync_each_batch"],
+                ),
+            ],
+        }
+        self.on_paper(plan)
+        torch = self.result("paper")["context"]["torch"]
+        if not torch.startswith("2.11"):
+            self.skipTest(f"declared for torch 2.11, this is {torch}")
+        trials = self.trials("paper")
+        self.assertEqual(len(trials), 8)
+        for trial in trials:
+            predicted = trial["predicted_peak_allocated_bytes"]
+            for rank in trial["ranks"]:
+                self.assertEqual(rank["peak_allocated_bytes"], predicted, trial["cell"])
+
+    def test_accumulation_ends_where_it_was_predicted_to(self):
+        for wrapper, budget in (("ddp", "180MiB"), ("fsdp", "164MiB")):
+            axes = [f"wrapper={wrapper}", "accumulation_steps=1,2", "device=paper"]
+            sets = [word for axis in axes for word in ("--set", axis)]
+            outcome = self.call(
+                "predict", "memory", "bert_tiny", *sets, "--budget", budget, "--json"
+            )
+            self.assertEqual(outcome.status, 0, outcome.err)
+            predicted = json.loads(outcome.out)
+            self.assertEqual([row["fits"] for row in predicted], [True, False])
+            self.assertEqual({row["largest_accumulation_steps"] for row in predicted}, {1})
+            plan = with_cells(
+                BRIEF,
+                model=["bert_tiny"],
+                wrapper=[wrapper],
+                accumulation_steps=[1, 2],
+                memory_budget_bytes=[budget],
+            )
+            self.on_paper(plan, out=wrapper)
+            ended = {
+                trial["cell"]["accumulation_steps"]: trial["status"]
+                for trial in self.trials(wrapper)
+            }
+            self.assertEqual(ended, {1: "ok", 2: "oom"}, wrapper)
 
     def test_a_budget_ends_in_torchs_own_out_of_memory(self):
         plan = with_cells(BRIEF, model=["bert_tiny"], memory_budget_bytes=["40MiB", "4GiB"])

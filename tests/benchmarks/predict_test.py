@@ -283,9 +283,30 @@ class PredictTest(ProgramTest):
         self.assertIn("not declared", outcome.out)
         self.assertIn("depends on the processor", outcome.out)
 
+    def test_a_gpu_is_the_one_that_was_named(self):
+        paper = ["bert_tiny", "--set", "device=paper"]
+        (on_cpu,) = self.predicted("bert_tiny")
+        self.assertNotIn("device", on_cpu)
+        (on_h100,) = self.predicted(*paper)
+        self.assertEqual(on_h100["device"], "paper")
+        self.assertEqual(on_h100["predicted_peak_allocated_bytes"] % 512, 0)
+        self.assertEqual(self.predicted(*paper, "--on", "2xh100"), [on_h100])
+        (on_a100,) = self.predicted(*paper, "--on", "a100-80")
+        held = [row["predicted_peak_allocated_bytes"] for row in (on_cpu, on_a100, on_h100)]
+        self.assertEqual(sorted(held), held)
+        (unnamed,) = self.predicted("bert_tiny", "--set", "device=cuda")
+        self.assertIn("depends on the GPU", unnamed["unknown_because"])
+        (named,) = self.predicted("bert_tiny", "--set", "device=cuda", "--on", "h100")
+        self.assertEqual(
+            named["predicted_peak_allocated_bytes"], on_h100["predicted_peak_allocated_bytes"]
+        )
+
     def test_refusals(self):
         for arguments, words in (
             (["nothing"], "nothing"),
+            (["mlp", "--set", "device=tpu"], 'got "tpu", expected cpu, cuda or paper'),
+            (["mlp", "--on", "2xh100"], "--on is of a COMMAND"),
+            (["mlp", "--set", "device=paper", "--on", "2xh1000"], "GPUs are v100-16"),
             (["mlp", "--set", "wrapper=zero"], "one of ddp, fsdp"),
             (["mlp", "--set", "steps=3"], "fields of a plan's cells alone"),
             (["mlp", "--budget", "much"], "much"),

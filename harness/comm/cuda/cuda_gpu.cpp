@@ -1,6 +1,7 @@
 #include "harness/comm/cuda/cuda_gpu.h"
 
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -140,7 +141,10 @@ class CudaGpu final : public Gpu {
   }
   void reset_peaks() override { caching::resetPeakStats(index_); }
 
-  void release_unused() override { caching::emptyCache(); }
+  void release_unused() override {
+    at::cuda::clearCublasWorkspaces();  // made again where products ask for them
+    caching::emptyCache();
+  }
 
   void set_memory_budget(std::int64_t bytes) override {
     cudaDeviceProp properties{};

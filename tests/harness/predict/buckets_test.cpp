@@ -40,8 +40,8 @@ TEST(Buckets, CloseWithTheTensorThatReachesTheLimit) {
 TEST(Buckets, AreThoseThatTheReducerMadeOfBert) {
   const auto profile =
       models::read_profile(test::path_of("source") + "/models/profiles/paced_bert_base_t4.json");
-  const auto buckets =
-      reducer_buckets(step_model_of(profile, 50), {kFirstBucketBytes / 50, kBucketBytes / 50});
+  const auto buckets = reducer_buckets(step_model_of(profile, 50),
+                                       {memory::kFirstBucketBytes / 50, memory::kBucketBytes / 50});
   std::vector<std::int64_t> seen(14, 567008);
   seen.front() = 47372;
   seen.back() = 1813216;

@@ -92,7 +92,7 @@ TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
             syncs.back() = true;
             auto seen = measured(rank, options, micro_batches, no_sync);
             auto said = fsdp_step_memory(memory_of(options, *rank.group), footprint_of_toy_layers(),
-                                         syncs, 0)
+                                         syncs, {})
                             .highest_by_category;
             for (const auto category :
                  {measure::MemoryCategory::Activation, measure::MemoryCategory::Other}) {

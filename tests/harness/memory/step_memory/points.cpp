@@ -204,10 +204,11 @@ void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& sub
   memory.optimizer_in_backward = point.optimizer_in_backward;
   memory.offload = point.offload;
   const int nodes = groups.replicate ? groups.replicate->getSize() : 1;
-  expect_same(measured(subject, point, wrap),
-              fsdp_step_memory(memory, footprint, point.syncs, other_bytes(footprint, point.shape)),
-              fmt::format("{} of {}, shared by {} ranks on each of {} nodes, options {}",
-                          subject.name, point.words(), ranks, nodes, bits));
+  expect_same(
+      measured(subject, point, wrap),
+      fsdp_step_memory(memory, footprint, point.syncs, {other_bytes(footprint, point.shape)}),
+      fmt::format("{} of {}, shared by {} ranks on each of {} nodes, options {}", subject.name,
+                  point.words(), ranks, nodes, bits));
 }
 
 void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool view,
@@ -223,7 +224,7 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
   };
   expect_same(measured(subject, point, wrap),
               memory::ddp_step_memory({view, point.master_weights, point.offload}, footprint,
-                                      point.syncs, other),
+                                      point.syncs, {other}),
               fmt::format("{} of {} on {} ranks, view {}, buffers broadcast {}", subject.name,
                           point.words(), rank.world_size, view, broadcast_buffers));
 }
