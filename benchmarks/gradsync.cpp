@@ -27,8 +27,8 @@ std::string version_text() {
                      torch, build.compiler);
 }
 
-// Takes the job of `gradsync watch`, `gate`, `equal`, `search` or `predict` off the command line: CLI11 would
-// take its words apart, "[a,b]" into two.
+// Takes the job of `gradsync watch`, `gate`, `equal`, `search` or `predict` off the command line:
+// CLI11 would take its words apart, "[a,b]" into two.
 std::vector<std::string> take_job(int& argc, char** argv) {
   char** const end = argv + argc;
   if (argc < 2) return {};

@@ -2,8 +2,8 @@
 
 What torch itself says within the job is the oracle: its own statistics, and its own message.
 
-Covers: predict_job.cpp, job_fit.cpp, libraries.cpp, fit/replay.cpp, recorder/allocation_recorder.cpp,
-recorder/replay.cpp, gradsync_watch_allocations.py, gradsync_watch_world.py.
+Covers: predict_job.cpp, job_fit.cpp, libraries.cpp, fit/replay.cpp, recorder/replay.cpp,
+recorder/allocation_recorder.cpp, gradsync_watch_allocations.py, gradsync_watch_world.py.
 """
 
 import json
