@@ -303,26 +303,29 @@ constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps
 
 void add_job_options(CLI::App& command, JobMemoryOptions& options) {
   command.footer(" -- COMMAND...");
-  command.add_option("--on", options.on,
-                     "Of a COMMAND, or with --set device=paper: the GPUs, as 8xh100 or 8x79GiB");
+  command.add_option(
+      "--on", options.on,
+      "The GPUs that a COMMAND has, or a model with --set device=paper: 8xh100 or 8x79GiB");
   command
       .add_option(
           "--world", options.world,
-          "Of a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
+          "With a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
       ->check(CLI::Range(1, plan::kLargestCount));
   command
-      .add_option("--steps", options.steps, "Of a COMMAND: optimizer steps after which it is ended")
+      .add_option("--steps", options.steps,
+                  "With a COMMAND: end it after that many optimizer steps")
       ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
       ->capture_default_str();
   command
-      .add_option("--lever", options.levers,
-                  "Of a COMMAND with the word {}: run it once more with these flags there, and "
-                  "say what they save, NAME=FLAGS (repeatable)")
+      .add_option(
+          "--lever", options.levers,
+          "With a COMMAND that has the word {}: run it once more with these flags there, and "
+          "say what they save, NAME=FLAGS (repeatable)")
       ->allow_extra_args(false);
   command.add_option("--keep", options.keep,
-                     "Of a COMMAND: keep there what was recorded, and its output");
+                     "With a COMMAND: keep there what was recorded, and its output");
   command.add_option("--python", options.python,
-                     "Of a COMMAND: its interpreter, where it does not show it");
+                     "With a COMMAND: its interpreter, where it does not show it");
 }
 
 void require_model(const CLI::App& command, const MemoryOptions& options) {

@@ -128,8 +128,8 @@ class Fitting {
     if (!fit_.failure.empty() && std::ranges::none_of(allocations_, ran_out)) tell_output();
   }
 
-  // Its log may go with the folder. What torchrun says of itself behind it is left out: it is not
-  // why a rank failed.
+  // Its log may go with the folder. Torchrun's own report at the end does not say why a rank
+  // failed.
   void tell_output() const {
     constexpr std::size_t kMostLines = 40;
     constexpr const char* kTorchrun = "] failed (exitcode";
@@ -186,7 +186,7 @@ class Fitting {
         "have it train on \"cuda\"; what it printed is kept with --keep DIR");
   }
 
-  // Of ranks that ran out the first, else the one that reserved most.
+  // The first rank that ran out, else the one that reserved most.
   void replay_largest() {
     const auto weight = [](const RankFit& rank) {
       return std::pair{rank.outcome == Outcome::OutOfMemory, rank.peak_reserved_bytes};

@@ -41,7 +41,7 @@ State& state() {
 constexpr const char* kModuleFile = "/torch/nn/modules/module.py";
 constexpr const char* kModuleCall = "_call_impl";
 
-// Torch's own that allocate for whoever calls them.
+// Files of torch that allocate for their callers.
 bool is_go_between(std::string_view file) {
   return file.ends_with("/torch/storage.py") || file.ends_with("/torch/_tensor.py") ||
          file.ends_with("/torch/_ops.py");
@@ -72,8 +72,7 @@ std::shared_ptr<c10::GatheredContext> gather() {
   return context;
 }
 
-// Torch keeps contexts only with its own history: the shortest there is. Later releases may be told
-// what to leave out of it.
+// Torch keeps contexts only with its own history: the shortest there is.
 void ask_for_contexts() {
   const auto ask = [](auto* own) {
     constexpr auto kWhen = allocator::RecordContext::ALLOC;

@@ -56,7 +56,7 @@ class Replay {
     }
   }
 
-  // Nobody was given it: the next one may be asked for where it was.
+  // The job did not get it either, so that it is let go again.
   bool try_to_allocate(AllocationRecord record) {
     record.address = 0;
     if (!allocate(record)) return false;
