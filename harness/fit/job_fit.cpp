@@ -196,9 +196,8 @@ class Fitting {
         *recorded_[static_cast<std::size_t>(largest - fit_.ranks.begin())];
     fit_.replayed_rank = largest->rank;
     const auto paper = paper_variables(standins_, question_.on);
-    for (const Setting& setting : settings()) {
-      const std::string words =
-          setting.value.empty() ? "" : fmt::format("{}={}", fit_.variable, setting.value);
+    for (const std::string_view setting : settings()) {
+      const std::string words = setting.empty() ? "" : fmt::format("{}={}", fit_.variable, setting);
       fit_.settings.push_back(
           {setting, replay(libraries_, allocations, main_device(allocations), paper, words)});
     }

@@ -40,7 +40,7 @@ struct RankFit {
 };
 
 struct SettingFit {
-  Setting setting;
+  std::string_view setting;  // of settings()
   Replayed replayed;
 };
 

@@ -17,14 +17,10 @@ constexpr int kFirstWithVariable = 9;  // of torch 2
 
 }  // namespace
 
-const std::vector<Setting>& settings() {
-  static const std::vector<Setting> all{
-      {"", "torch's defaults"},
-      {"expandable_segments:True", "segments grow in place of new ones beside them"},
-      {"max_split_size_mb:512", "blocks above 512 MiB are not divided"},
-      {"max_split_size_mb:128", "blocks above 128 MiB are not divided"},
-      {"roundup_power2_divisions:8", "sizes are rounded up, so that more of them fit each other"},
-  };
+const std::vector<std::string_view>& settings() {
+  static const std::vector<std::string_view> all{"", "expandable_segments:True",
+                                                 "max_split_size_mb:512", "max_split_size_mb:128",
+                                                 "roundup_power2_divisions:8"};
   return all;
 }
 

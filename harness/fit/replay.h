@@ -12,13 +12,9 @@
 
 namespace gradsync::fit {
 
-struct Setting {
-  std::string_view value;  // of the variable; "": torch's defaults
-  std::string_view about;
-};
-
-// Returns the settings that are tried. Source: torch's notes on CUDA, "Optimizing memory usage".
-const std::vector<Setting>& settings();
+// Returns the values of the variable that are tried; "": torch's defaults. Source: torch's notes on
+// CUDA, "Optimizing memory usage".
+const std::vector<std::string_view>& settings();
 
 // Returns the variable that this torch reads them from. Torch 2.9 was the first to know the shorter
 // name.

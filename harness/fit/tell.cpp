@@ -22,7 +22,7 @@ using nlohmann::json;
 using text::Align;
 using text::TextTable;
 
-constexpr int kSharesTold = 3;
+constexpr int kSharesTold = 2;
 constexpr double kPercent = 100;
 
 std::string bytes_text(std::int64_t bytes) {
@@ -39,7 +39,7 @@ std::string place_of(const RankFit& rank) {
 
 bool are_alike(const RankFit& left, const RankFit& right) {
   return left.outcome == right.outcome && left.peak_allocated_bytes == right.peak_allocated_bytes &&
-         left.peak_reserved_bytes == right.peak_reserved_bytes && place_of(left) == place_of(right);
+         left.peak_reserved_bytes == right.peak_reserved_bytes;
 }
 
 // "0", "0 to 7": ranks that follow each other and hold the same.
@@ -56,18 +56,13 @@ std::string fits_text(const RankFit& rank, const paper::Gpus& gpus) {
 }
 
 std::string rank_table(const JobFit& fit) {
-  TextTable table({{"ranks", Align::Left},
-                   {"allocated"},
-                   {"reserved"},
-                   {"fits", Align::Left},
-                   {"most was allocated in", Align::Left}});
+  TextTable table({{"ranks", Align::Left}, {"allocated"}, {"reserved"}, {"fits", Align::Left}});
   for (std::size_t first = 0; first < fit.ranks.size();) {
     std::size_t last = first;
     while (last + 1 < fit.ranks.size() && are_alike(fit.ranks[first], fit.ranks[last + 1])) ++last;
     const RankFit& rank = fit.ranks[first];
     table.add_row({range_of(rank, fit.ranks[last]), bytes_text(rank.peak_allocated_bytes),
-                   bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus),
-                   place_of(rank)});
+                   bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus)});
     first = last + 1;
   }
   return table.to_markdown();
@@ -107,22 +102,19 @@ std::string setting_table(const JobFit& fit) {
                  bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus)});
   for (const SettingFit& tried : fit.settings) {
     const bool is_out = tried.replayed.is_out_of_memory;
-    table.add_row({tried.setting.value.empty() ? "(not set)" : std::string(tried.setting.value),
+    table.add_row({tried.setting.empty() ? "(not set)" : std::string(tried.setting),
                    bytes_text(tried.replayed.peak_allocated_bytes),
-                   bytes_text(tried.replayed.peak_reserved_bytes),
-                   is_out ? "out of memory" : std::string(tried.setting.about)});
+                   bytes_text(tried.replayed.peak_reserved_bytes), is_out ? "out of memory" : ""});
   }
-  return fmt::format(
-      "The same allocations of rank {} under other settings of torch's allocator:\n{}",
-      fit.replayed_rank, table.to_markdown());
+  return fmt::format("The same allocations of rank {} under other settings:\n{}", fit.replayed_rank,
+                     table.to_markdown());
 }
 
 std::string smi_text(const RankFit& rank) {
   const Beside beside = beside_reserved(rank.communicators);
   return fmt::format(
-      "nvidia-smi would show {} to {} for rank {}: beside what is reserved, a CUDA context\n"
-      "(0.2 to 0.7 GiB) and NCCL's buffers for {} process groups (0.03 to 1.6 GiB each). Both are\n"
-      "assumptions.\n",
+      "nvidia-smi would show {} to {} for rank {}, if a CUDA context\n"
+      "takes 0.2 to 0.7 GiB and NCCL 0.03 to 1.6 GiB for each process group (it has {}).\n",
       bytes_text(rank.peak_reserved_bytes + beside.least),
       bytes_text(rank.peak_reserved_bytes + beside.most), rank.rank, rank.communicators);
 }
@@ -148,7 +140,7 @@ json json_of(const RankFit& rank) {
 }
 
 json json_of(const SettingFit& tried) {
-  return {{"setting", tried.setting.value},
+  return {{"setting", tried.setting},
           {"peak_allocated_bytes", tried.replayed.peak_allocated_bytes},
           {"peak_reserved_bytes", tried.replayed.peak_reserved_bytes},
           {"status", tried.replayed.is_out_of_memory ? "oom" : "ok"}};
@@ -180,7 +172,8 @@ std::string fit_page(const JobFit& fit) {
                   fit.ranks.size(), fit.world);
   page += rank_table(fit);
   const RankFit& rank = told_rank(fit);
-  if (!rank.reason.empty()) page += fmt::format("\nrank {}: {}\n", rank.rank, rank.reason);
+  page += fmt::format("\nrank {} holds most in {}\n", rank.rank, place_of(rank));
+  if (!rank.reason.empty()) page += fmt::format("rank {}: {}\n", rank.rank, rank.reason);
   page += "\n" + part_table(rank) + "\n" + setting_table(fit) + "\n" + smi_text(rank);
   for (const std::string& note : fit.notes) page += note + "\n";
   return page;
