@@ -25,7 +25,6 @@
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/text/text_table.h"
-#include "harness/watch/hold/turns.h"
 #include "models/profile.h"
 #include "models/suite.h"
 
@@ -298,38 +297,8 @@ void predict_memory_of(const MemoryOptions& options) {
   if (rows.size() == 1) print_composition(rows.front());
 }
 
-// Options that a COMMAND has, and a model has not.
-constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps", "--lever"};
-
-void add_job_options(CLI::App& command, JobMemoryOptions& options) {
-  command.footer(" -- COMMAND...");
-  command.add_option(
-      "--on", options.on,
-      "The GPUs that a COMMAND has, or a model with --set device=paper: 8xh100 or 8x79GiB");
-  command
-      .add_option(
-          "--world", options.world,
-          "With a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
-      ->check(CLI::Range(1, plan::kLargestCount));
-  command
-      .add_option("--steps", options.steps,
-                  "With a COMMAND: end it after that many optimizer steps")
-      ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--lever", options.levers,
-          "With a COMMAND that has the word {}: run it once more with these flags there, and "
-          "say what they save, NAME=FLAGS (repeatable)")
-      ->allow_extra_args(false);
-  command.add_option("--keep", options.keep,
-                     "With a COMMAND: keep there what was recorded, and its output");
-  command.add_option("--python", options.python,
-                     "With a COMMAND: its interpreter, where it does not show it");
-}
-
 void require_model(const CLI::App& command, const MemoryOptions& options) {
-  for (const char* name : kOfJob) {
+  for (const char* name : kOptionsOfJob) {
     if (command.get_option(name)->count() == 0) continue;
     if (name == std::string_view("--on") && options.device != "cpu") {
       paper::require_gpus(options.on);
@@ -341,19 +310,6 @@ void require_model(const CLI::App& command, const MemoryOptions& options) {
   if (options.model.empty()) {
     throw ConfigError(
         "predict memory: expected MODEL, or --on GPUS -- COMMAND for a training job of yours");
-  }
-}
-
-// Everything but --json is of the suite's models.
-void refuse_model_options(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    const bool is_known = name == "--json" || std::ranges::find(kOfJob, name) != kOfJob.end();
-    if (option->count() == 0 || is_known) continue;
-    throw ConfigError(
-        fmt::format("predict memory: got {} and a COMMAND, expected one of the two: it is of the "
-                    "suite's models",
-                    name));
   }
 }
 

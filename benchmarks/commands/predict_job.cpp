@@ -13,8 +13,10 @@
 #include "harness/fit/levers.h"
 #include "harness/fit/tell.h"
 #include "harness/paper/standins.h"
+#include "harness/plan/cell.h"
 #include "harness/session/interrupt.h"
 #include "harness/watch/hold/held_job.h"
+#include "harness/watch/hold/turns.h"
 
 namespace gradsync::cli {
 namespace {
@@ -80,6 +82,46 @@ void print(const fit::JobFit& fit, const std::vector<fit::LeverFit>& tried, bool
 }
 
 }  // namespace
+
+void add_job_options(CLI::App& command, JobMemoryOptions& options) {
+  command.footer(" -- COMMAND...");
+  command.add_option(
+      "--on", options.on,
+      "The GPUs that a COMMAND has, or a model with --set device=paper: 8xh100 or 8x79GiB");
+  command
+      .add_option(
+          "--world", options.world,
+          "With a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
+      ->check(CLI::Range(1, plan::kLargestCount));
+  command
+      .add_option("--steps", options.steps,
+                  "With a COMMAND: end it after that many optimizer steps")
+      ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--lever", options.levers,
+          "With a COMMAND that has the word {}: run it once more with these flags there, and "
+          "say what they save, NAME=FLAGS (repeatable)")
+      ->allow_extra_args(false);
+  command.add_option("--keep", options.keep,
+                     "With a COMMAND: keep there what was recorded, and its output");
+  command.add_option("--python", options.python,
+                     "With a COMMAND: its interpreter, where it does not show it");
+}
+
+void refuse_model_options(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_known =
+        name == "--json" || std::ranges::find(kOptionsOfJob, name) != kOptionsOfJob.end();
+    if (option->count() == 0 || is_known) continue;
+    throw ConfigError(
+        fmt::format("predict memory: got {} and a COMMAND, expected one of the two: it is of the "
+                    "suite's models",
+                    name));
+  }
+}
 
 ExitStatus predict_memory_of_job(const JobMemoryOptions& options) {
   const fit::Question question = question_of(options);

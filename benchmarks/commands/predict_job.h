@@ -1,6 +1,8 @@
 // gradsync predict memory ... -- COMMAND: will that job fit on GPUs that are not there?
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,15 @@ struct JobMemoryOptions {
   int steps = 3;
   bool as_json = false;
 };
+
+// What a COMMAND has, and a model of the suite has not.
+inline constexpr std::array kOptionsOfJob = {"--on",    "--python", "--keep",
+                                             "--world", "--steps",  "--lever"};
+
+void add_job_options(CLI::App& command, JobMemoryOptions& options);
+
+// Errors: ConfigError where an option of the suite's models was given; --json is of both.
+void refuse_model_options(const CLI::App& command);
 
 // Runs it, and prints what was found.
 // Errors: ConfigError where the options are wrong, and as fit::find_fit.
