@@ -110,15 +110,13 @@ class Fitting {
   void run_job(const std::function<void()>& poll) {
     watch::WholeJob job{.command = question_.command,
                         .python = question_.python,
+                        .on = question_.on,
                         .more = watch::own_port(),
                         .log = folder_ + "/" + kLog,
                         .steps = question_.steps,
                         .step_deadline_s = question_.step_deadline_s,
                         .processes = question_.world > 0 ? 1 : 0};
     job.keep = folder_ + "/recorded";
-    for (const auto& change : paper::environment_of(standins_, question_.on)) {
-      job.more.push_back(change);
-    }
     job.more.emplace_back(kRecorderVariable, libraries_.recorder);
     if (question_.world > 0) add_world(job.more);
     seen_ = watch::run_whole_job(job, poll);
