@@ -166,7 +166,7 @@ json levers_json(const std::vector<LeverFit>& tried) {
 
 std::string fit_page(const JobFit& fit) {
   std::string page =
-      fmt::format("**{}**\n\n{} x {} ({} each), {} optimizer steps, {} ranks of {}\n\n",
+      fmt::format("**{}**\n\n{} x {} ({} each), {} optimizer steps, {} of {} ranks ran\n\n",
                   paper::kNothingComputed, fit.gpus.count, fit.gpus.model.product,
                   bytes_text(static_cast<std::int64_t>(fit.gpus.memory_bytes())), fit.steps,
                   fit.ranks.size(), fit.world);
