@@ -95,16 +95,22 @@ const RankFit& told_rank(const JobFit& fit) {
   return *std::ranges::find(fit.ranks, fit.replayed_rank, &RankFit::rank);
 }
 
+// The recording of a rank that ran out ends there.
+std::string replayed_text(const Replayed& replayed, const RankFit& rank) {
+  if (replayed.is_out_of_memory) return "out of memory";
+  return rank.outcome == Outcome::OutOfMemory ? "gets past that point" : "";
+}
+
 std::string setting_table(const JobFit& fit) {
   TextTable table({{fit.variable, Align::Left}, {"allocated"}, {"reserved"}, {"", Align::Left}});
   const RankFit& rank = told_rank(fit);
   table.add_row({"(as the job ran)", bytes_text(rank.peak_allocated_bytes),
                  bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus)});
   for (const SettingFit& tried : fit.settings) {
-    const bool is_out = tried.replayed.is_out_of_memory;
     table.add_row({tried.setting.empty() ? "(not set)" : std::string(tried.setting),
                    bytes_text(tried.replayed.peak_allocated_bytes),
-                   bytes_text(tried.replayed.peak_reserved_bytes), is_out ? "out of memory" : ""});
+                   bytes_text(tried.replayed.peak_reserved_bytes),
+                   replayed_text(tried.replayed, rank)});
   }
   return fmt::format("The same allocations of rank {} under other settings:\n{}", fit.replayed_rank,
                      table.to_markdown());

@@ -53,6 +53,7 @@ TEST(FitPage, SaysWhichRankRanOutAndWhy) {
   fit.replayed_rank = 1;
   const std::string page = fit_page(fit);
   EXPECT_THAT(page, HasSubstr("no: out of memory"));
+  EXPECT_THAT(page, HasSubstr("| gets past that point |"));
   EXPECT_THAT(page, HasSubstr("rank 1: CUDA out of memory. Tried to allocate 176.00 MiB."));
 }
 
