@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -98,6 +99,8 @@ class JobEdge {
     probe.order = static_cast<int>(found_.probes.size()) - 1;
     probe.value = value;
     const std::string log = fmt::format("{}/job_{}.log", search_.directory, value);
+    std::error_code ignored;
+    std::filesystem::remove(log, ignored);  // an earlier search's, which may tell of memory
     judge(start(value, log), log, probe);
     log::info(fmt::format("[{}] {} {} | {}{}", probe.order + 1, search_.axis, value,
                           results::to_string(probe.status),

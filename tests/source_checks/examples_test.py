@@ -185,6 +185,13 @@ class ExamplesTest(ProgramTest):
     def ask_demo(self, rest, variables):
         self.refused_for("nowhere", ["demo", *rest, "--python", "nowhere"], (UNFIT,))
 
+    def ask_predict(self, rest, variables):
+        if "--" not in rest:
+            self.ask(["predict", *rest], variables=variables)
+            return
+        options, job = rest[: rest.index("--")], rest[rest.index("--") :]
+        self.refused_for("nowhere", ["predict", *options, "--python", "nowhere", *job], (UNFIT,))
+
     def ask_equal(self, rest, variables):
         options, job = rest[: rest.index("--")], rest[rest.index("--") :]
         self.refused_for("nowhere", ["equal", *options, "--python", "nowhere", *job], (UNFIT,))
