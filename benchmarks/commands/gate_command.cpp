@@ -237,7 +237,8 @@ void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string
   add_gate_options(*command, *options);
   command->callback([options, &status] {
     if (options->run.quiet) log::configure(true);
-    if (!options->job.empty()) options->on = take_gpus(options->run);
+    if (!options->job.empty())
+      options->on = take_override(options->run.overrides, "on").value_or("");
     status = run_gate(*options);
   });
 }

@@ -57,15 +57,16 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
 }
 
-std::string take_gpus(session::RunOptions& options) {
-  const std::string key = "on=";
-  std::string gpus;
-  std::erase_if(options.overrides, [&](const std::string& text) {
+std::optional<std::string> take_override(std::vector<std::string>& overrides,
+                                         const std::string& field) {
+  const std::string key = field + "=";
+  std::optional<std::string> value;
+  std::erase_if(overrides, [&](const std::string& text) {
     if (!text.starts_with(key)) return false;
-    gpus = text.substr(key.size());
+    value = text.substr(key.size());
     return true;
   });
-  return gpus;
+  return value;
 }
 
 void add_session_options(CLI::App& command, session::RunOptions& options) {

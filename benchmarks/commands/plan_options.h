@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "harness/session/run_options.h"
@@ -11,9 +12,9 @@ namespace gradsync::cli {
 // Registers PLAN and the options that say what of it runs. `options` must outlive `command`.
 void add_plan_options(CLI::App& command, session::RunOptions& options);
 
-// Returns the GPUs of --on, "" where it was not given, and takes them from the plan's overrides:
-// they are a training command's.
-std::string take_gpus(session::RunOptions& options);
+// Takes what is no cell's out of the overrides, "on=8xh100": returns the last value of that field.
+std::optional<std::string> take_override(std::vector<std::string>& overrides,
+                                         const std::string& field);
 
 // Registers the options that say where results go and who starts the ranks.
 void add_session_options(CLI::App& command, session::RunOptions& options);

@@ -145,13 +145,7 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
 
 // Takes `device`, which is the plan's and no cell's, out of what --set says.
 std::string taken_device(std::vector<std::string>& overrides) {
-  constexpr std::string_view kDevice = "device=";
-  std::string device = "cpu";
-  std::erase_if(overrides, [&](const std::string& text) {
-    if (!text.starts_with(kDevice)) return false;
-    device = text.substr(kDevice.size());
-    return true;
-  });
+  const std::string device = take_override(overrides, "device").value_or("cpu");
   if (device != "cpu" && device != "cuda" && device != "paper") {
     throw ConfigError(fmt::format("--set device: got \"{}\", expected cpu, cuda or paper", device));
   }

@@ -58,6 +58,7 @@ std::vector<fit::Lever> levers_of(const JobMemoryOptions& options) {
 fit::LeverFit try_lever(fit::Question question, const fit::Lever& lever) {
   question.command = fit::with_words(question.command, lever.words);
   question.keep = "";
+  question.tries_settings = false;
   log::info(fmt::format("{}: {} ...", lever.name, joined_words(lever.words)));
   fit::LeverFit tried{lever.name, std::nullopt, ""};
   try {

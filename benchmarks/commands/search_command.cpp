@@ -147,7 +147,8 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
   command->add_flag("--json", options->run.json, "Print search.json instead of the table");
   command->callback([options, of_job, &status] {
     if (options->run.quiet) log::configure(true);
-    if (!of_job->command.empty()) of_job->on = take_gpus(options->run);
+    if (!of_job->command.empty())
+      of_job->on = take_override(options->run.overrides, "on").value_or("");
     status = of_job->command.empty() ? search(*options, *of_job) : search_of_job(*options, *of_job);
   });
 }

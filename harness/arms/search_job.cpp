@@ -26,7 +26,7 @@ namespace {
 using results::Status;
 using summary::SearchProbe;
 
-// What torch says of memory that is not to be had, in a line of a job that failed.
+// Torch writes one of these where a job runs out of memory.
 constexpr std::array kOutOfMemory = {"OutOfMemoryError", "out of memory", "can't allocate memory",
                                      "MemoryError"};
 

@@ -4,16 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
-#include "harness/base/units.h"
 #include "harness/paper/standins.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/hold/whole_job.h"
@@ -193,6 +189,7 @@ class Fitting {
     const Allocations& allocations =
         *recorded_[static_cast<std::size_t>(largest - fit_.ranks.begin())];
     fit_.replayed_rank = largest->rank;
+    if (!question_.tries_settings) return;
     const auto paper = paper_variables(standins_, question_.on);
     for (const std::string_view setting : settings()) {
       const std::string words = setting.empty() ? "" : fmt::format("{}={}", fit_.variable, setting);

@@ -22,6 +22,7 @@ struct Question {
   int steps = 0;       // optimizer steps
   std::string keep;  // a new or empty folder for what was recorded, and the job's output; "": none
   double step_deadline_s = 0;
+  bool tries_settings = true;  // of the allocator, by replays
 };
 
 enum class Outcome { Ok, OutOfMemory };
@@ -53,8 +54,8 @@ struct JobFit {
   // The stream of the rank that reserved most, or ran out, under other settings.
   int replayed_rank = 0;
   std::string variable;
-  std::vector<SettingFit> settings;
-  std::vector<std::string> notes;  // what else is to be known, sentences
+  std::vector<SettingFit> settings;  // empty: they were not wanted
+  std::vector<std::string> notes;    // what else is to be known, sentences
 };
 
 // Runs the job and judges it. `poll` is called at least every tenth of a second; what it throws

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -63,22 +62,14 @@ void read_line(const std::string& line, Allocations& allocations) {
 }
 
 void read_records(const std::string& path, Allocations& allocations) {
-  std::ifstream file(path, std::ios::binary);
   AllocationHeader header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (!file || std::memcmp(header.magic, kAllocationMagic, sizeof(kAllocationMagic)) != 0) {
+  if (!read_file(path, header, allocations.records)) {
     throw ConfigError(
         fmt::format("{}: expected a file of recorded allocations, which begins with {}", path,
                     std::string(kAllocationMagic, sizeof(kAllocationMagic))));
   }
   allocations.pid = header.pid;
-  const std::int64_t kept = std::min(header.records, kMostRecords);
-  allocations.records.resize(static_cast<std::size_t>(kept));
-  file.read(reinterpret_cast<char*>(allocations.records.data()),
-            kept * static_cast<std::int64_t>(sizeof(AllocationRecord)));
-  const auto read = file.gcount() / static_cast<std::int64_t>(sizeof(AllocationRecord));
-  allocations.records.resize(static_cast<std::size_t>(read));
-  allocations.lost = header.records - read;
+  allocations.lost = header.records - std::ssize(allocations.records);
 }
 
 }  // namespace

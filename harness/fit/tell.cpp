@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "harness/base/fields.h"
 #include "harness/base/units.h"

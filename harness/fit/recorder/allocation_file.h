@@ -8,7 +8,12 @@
 //   oom     TEXT                                   torch's message; "\n" stands for a new line
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
 
 namespace gradsync::fit {
 
@@ -64,5 +69,21 @@ static_assert(sizeof(AllocationHeader) == sizeof(AllocationRecord));
 
 inline constexpr std::int64_t kRecordsPerChunk = 16384;  // 1 MiB
 inline constexpr std::int64_t kMostRecords = 4'000'000;  // 256 MB
+
+// Reads what there is of a file. False: it is none of the recorder's.
+inline bool read_file(const std::string& path, AllocationHeader& header,
+                      std::vector<AllocationRecord>& records) {
+  constexpr auto kRecordBytes = static_cast<std::int64_t>(sizeof(AllocationRecord));
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  if (!file || std::memcmp(header.magic, kAllocationMagic, sizeof(kAllocationMagic)) != 0) {
+    return false;
+  }
+  const std::int64_t kept = std::min(header.records, kMostRecords);
+  records.resize(static_cast<std::size_t>(kept));
+  file.read(reinterpret_cast<char*>(records.data()), kept * kRecordBytes);
+  records.resize(static_cast<std::size_t>(file.gcount() / kRecordBytes));
+  return true;
+}
 
 }  // namespace gradsync::fit

@@ -13,8 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <unordered_map>
 #include <vector>
 
@@ -89,17 +87,12 @@ class Replay {
 
 // Returns the records of that device; nothing where the file is none.
 std::vector<AllocationRecord> read(const char* path, c10::DeviceIndex device) {
-  std::ifstream file(path, std::ios::binary);
   AllocationHeader header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (!file || std::memcmp(header.magic, kAllocationMagic, sizeof(kAllocationMagic)) != 0)
-    return {};
   std::vector<AllocationRecord> records;
-  AllocationRecord record{};
-  for (std::int64_t i = 0; i < std::min(header.records, kMostRecords); ++i) {
-    if (!file.read(reinterpret_cast<char*>(&record), sizeof(record))) break;
-    if (record.device == static_cast<std::uint16_t>(device)) records.push_back(record);
-  }
+  if (!read_file(path, header, records)) return {};
+  std::erase_if(records, [&](const AllocationRecord& record) {
+    return record.device != static_cast<std::uint16_t>(device);
+  });
   return records;
 }
 
