@@ -11,6 +11,8 @@ using Model = CachingAllocatorModel;
 
 namespace {
 
+constexpr std::int64_t kGap = Model::kMinBlockSize;  // so that blocks of two segments never touch
+
 std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
@@ -97,10 +99,19 @@ std::optional<Model::Iterator> Model::new_segment(std::int64_t bytes, bool small
   const std::int64_t segment = segment_bytes(bytes);
   if (limit_bytes_ && reserved_.now + segment > *limit_bytes_) return std::nullopt;
   reserved_.add(segment);
-  const auto block = blocks_.emplace(next_address_, Block{segment, false, small}).first;
-  // A gap, so that blocks of two segments never touch.
-  next_address_ += segment + kMinBlockSize;
-  return block;
+  const std::int64_t address = lowest_address(segment);
+  end_ = std::max(end_, address + segment + kGap);
+  return blocks_.emplace(address, Block{segment, false, small}).first;
+}
+
+std::int64_t Model::lowest_address(std::int64_t segment_bytes) const {
+  if (!has_holes_) return end_;
+  std::int64_t free_from = 0;
+  for (const auto& [address, block] : blocks_) {
+    if (free_from + segment_bytes + kGap <= address) break;
+    free_from = address + block.bytes + kGap;
+  }
+  return free_from;
 }
 
 void Model::release_unused_segments() {
@@ -111,6 +122,7 @@ void Model::release_unused_segments() {
     }
     take_from_pool(block);
     reserved_.add(-block->second.bytes);
+    has_holes_ = true;
     block = blocks_.erase(block);
   }
 }

@@ -5,10 +5,12 @@
 // the order of allocations; fed with those of a CPU run, this model says how many bytes would be
 // reserved for it.
 //
-// It is an estimate and is labelled so wherever it appears. It knows one stream, and nothing of
-// workspaces (cuBLAS), NCCL's buffers, the CUDA context, or kernels that allocate otherwise on a
-// GPU; and where two free blocks of equal size fit, it takes the older segment's, where the real
-// one takes that with the lower address.
+// For one stream it reserves what the allocator itself does, to the byte, out of memory included:
+// allocator_oracle_test has both do the same random streams. For a CPU run it is still an
+// estimate, and labelled so wherever it appears: it knows no workspaces (cuBLAS), NCCL buffers,
+// CUDA context or other streams, and kernels allocate otherwise on a GPU. Where two free blocks of
+// equal size fit, the one with the lower address is taken, and so where segments are is the
+// driver's choice: here each is at the lowest address that is free.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp (round_size, get_pool, get_allocation_size,
 // get_free_block, should_split, alloc_found_block, free_block, release_cached_blocks) and
@@ -25,7 +27,8 @@
 
 namespace gradsync::measure {
 
-// Not for several threads at once. Cost: O(log n) of the blocks that exist.
+// Not for several threads at once. Cost: O(log n) of the blocks that exist; of a new segment, once
+// one was given back, O(n).
 class CachingAllocatorModel {
  public:
   static constexpr std::int64_t kMinBlockSize = 512;        // sizes are multiples of it
@@ -80,6 +83,7 @@ class CachingAllocatorModel {
   void take_from_pool(Iterator block);
   std::optional<Iterator> best_fit(std::int64_t bytes, bool small);
   std::optional<Iterator> new_segment(std::int64_t bytes, bool small);
+  std::int64_t lowest_address(std::int64_t segment_bytes) const;
   void release_unused_segments();
   void split(Iterator block, std::int64_t bytes);
   // The block right before or after, where it is of the same segment.
@@ -93,7 +97,8 @@ class CachingAllocatorModel {
   Pool small_free_;
   Pool large_free_;
   std::unordered_map<std::uint64_t, Iterator> used_;  // by id
-  std::int64_t next_address_ = 0;
+  std::int64_t end_ = 0;                              // behind the segment with the highest address
+  bool has_holes_ = false;                            // a segment was given back
   Gauge allocated_;
   Gauge reserved_;
 };

@@ -72,6 +72,17 @@ TEST(CachingAllocatorModel, SmallOnesShareASegmentToTheLastBlock) {
   EXPECT_EQ(held(gpu), (Held{2 * kMiB + 512, 4 * kMiB}));
 }
 
+TEST(CachingAllocatorModel, ASegmentIsAtTheLowestAddressThatIsFree) {
+  Gpu gpu(24 * kMiB);
+  const std::uint64_t first = gpu.allocate(10 * kMiB);
+  gpu.allocate(10 * kMiB);
+  gpu.model.free(first);
+  gpu.allocate(12 * kMiB);  // has the first segment given back, and no room in its place
+  EXPECT_GT(gpu.model.blocks().begin()->first, 0);
+  gpu.allocate(1);
+  EXPECT_EQ(gpu.model.blocks().begin()->first, 0);
+}
+
 TEST(CachingAllocatorModel, MiddleSizesShareTwentyMebibytes) {
   Gpu gpu;
   for (int i = 0; i < 4; ++i) gpu.allocate(5 * kMiB);
