@@ -82,27 +82,30 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript script, bool constan
 }
 
 // Of the three products that made queries, keys and values: each gradient comes by heads, is laid
-// out by tokens, and what it adds to the layer's input's is added at once.   `input`: of the layer,
-// and what else is kept as long, which goes with the last of the three.
-void projections_backward(const Sizes& sizes, std::int64_t input, LetGo when, bool constant_input,
+// out by tokens, and what it adds to the layer's input's is added at once. The layer's input, and
+// `beside`, which is kept as long, go with the last of the three.
+void projections_backward(const Sizes& sizes, std::int64_t beside, LetGo when, bool constant_input,
                           MemoryScript& script) {
   if (when == LetGo::WithinItsTurn) when = LetGo::AfterLastNode;
-  const auto backward = [&](const Linear& layer, std::int64_t ends_with) {
+  const auto backward = [&](const Linear& layer, bool is_last) {
     if (constant_input && !layer.trains_anything()) return;
     script.hold({layer.output});
     script.free({layer.output});
-    linear_backward(
-        layer,
-        {.needs_input_gradient = !constant_input, .added = true, .input = ends_with, .when = when},
-        script);
+    linear_backward(layer,
+                    {.needs_input_gradient = !constant_input,
+                     .added = true,
+                     .input = is_last ? sizes.hidden : 0,
+                     .beside = is_last ? beside : 0,
+                     .when = when},
+                    script);
   };
-  backward(sizes.value, 0);
-  backward(sizes.key, 0);
-  backward(sizes.query, input);
+  backward(sizes.value, false);
+  backward(sizes.key, false);
+  backward(sizes.query, true);
 }
 
-// `input`: of the layer, and what else is kept as long.
-MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
+// `beside`: what is kept as long as the layer's input.
+MemoryScript layer_backward(const Sizes& sizes, std::int64_t beside, LetGo when,
                             bool constant_input) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t keys_gradient = keys_need_gradient(sizes, constant_input) ? x : 0;
@@ -140,7 +143,7 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   }
   script.with_number(x, sizes.element);
   script.free({x});
-  projections_backward(sizes, input, when, constant_input, script);
+  projections_backward(sizes, beside, when, constant_input, script);
   return script;
 }
 
@@ -152,18 +155,16 @@ PassScript layer_pass(const Sizes& sizes, const UnitKind& kind) {
   };
   if (kind.frozen) return frozen_pass(kind, sizes.hidden, forward);
   if (!kind.checkpointed) {
-    return {forward({}),
-            layer_backward(sizes, sizes.hidden, LetGo::AfterNode, kind.constant_input),
-            {}};
+    return {forward({}), layer_backward(sizes, 0, LetGo::AfterNode, kind.constant_input), {}};
   }
   const auto again = [&](MemoryScript script) {
     MemoryScript run = forward(std::move(script));
     run.free({sizes.hidden});  // the output is there already
     return run;
   };
-  return checkpointed_pass(kind, forward, again,
-                           layer_backward(sizes, sizes.hidden + kRandomStateBytes,
-                                          LetGo::WithinItsTurn, kind.constant_input));
+  return checkpointed_pass(
+      kind, forward, again,
+      layer_backward(sizes, kRandomStateBytes, LetGo::WithinItsTurn, kind.constant_input));
 }
 
 }  // namespace gradsync::models::bert

@@ -108,14 +108,16 @@ void own_backward(const Linear& layer, const LinearBackward& how, MemoryScript& 
   const bool trained = layer.own_are_trained;
   const bool early = how.when == LetGo::WithinItsTurn;
   const std::int64_t input = trained ? how.input : 0;
+  const std::int64_t beside = trained ? how.beside : 0;
   const std::int64_t input_gradient = how.needs_input_gradient ? layer.input : 0;
   script.hold({input_gradient, trained ? layer.weight : 0});
-  if (early) script.free({input});
+  if (early) script.free({input, beside});
   if (trained) {
     script.hold({layer.bias});
     script.needs(layer.bias_sum);
   }
-  script.free({layer.output, early ? 0 : input});
+  script.free({layer.output});
+  if (!early) script.free({input, beside});
   if (trained) script.gradients({layer.bias, layer.weight});
   if (how.added) script.free({input_gradient});
 }
@@ -132,12 +134,14 @@ void updated_backward(const Linear& layer, const LinearBackward& how, MemoryScri
   script.free({y, layer.narrow});
   script.gradients({layer.b});
   script.hold({layer.a, input_gradient});
-  script.free({layer.narrow, stays ? 0 : how.input});
+  script.free({layer.narrow});
+  if (!stays) script.free({how.input, how.beside});
   if (how.added) script.free({input_gradient});
   script.gradients({layer.a});
   if (!how.needs_input_gradient) return;
   script.hold({input_gradient});
-  script.free({y, stays ? how.input : 0});
+  script.free({y});
+  if (stays) script.free({how.input, how.beside});
   if (!how.added && layer.flattens) {
     script.hold({input_gradient});
     script.free({input_gradient});

@@ -77,8 +77,9 @@ enum class LetGo {
 
 struct LinearBackward {
   bool needs_input_gradient = true;
-  bool added = false;      // the input's gradient so far is there, and this is added to it
-  std::int64_t input = 0;  // what the layer read, where nothing else needs it any more; else 0
+  bool added = false;       // the input's gradient so far is there, and this is added to it
+  std::int64_t input = 0;   // what the layer read, where nothing else needs it any more; else 0
+  std::int64_t beside = 0;  // another tensor that is kept as long as that
   LetGo when = LetGo::AfterNode;
 };
 

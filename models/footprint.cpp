@@ -33,7 +33,8 @@ PassScript frozen_pass(const UnitKind& kind, std::int64_t input, const UnitForwa
   pass.forward.hold({random_state});
   const MemoryScript unit = forward(MemoryScript(MemoryScript::Saved::Forgotten, kind.kept));
   pass.forward.then(unit);
-  pass.forward.free({unit.kept_bytes(), random_state, input});
+  pass.forward.free_kept(unit);
+  pass.forward.free({random_state, input});
   return pass;
 }
 

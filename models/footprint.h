@@ -68,15 +68,17 @@ class MemoryScript {
   }
   void gone(KeptOutputs by, Sizes sizes) {
     if (!stays(by)) return free(sizes);
-    for (const std::int64_t bytes : sizes) kept_bytes_ += bytes;
+    kept_sizes_.insert(kept_sizes_.end(), sizes);
   }
   void made_and_saved(KeptOutputs by, Sizes sizes) { stays(by) ? gone(by, sizes) : saved(sizes); }
   // What such an operation needs while it runs.
   void within(KeptOutputs by, Sizes sizes) {
     if (!is_taken(by)) needs(sizes);
   }
-  // Of outputs that a unit keeps for its second run.
-  std::int64_t kept_bytes() const { return kept_bytes_; }
+  // Frees the outputs that `unit` keeps for its second run.
+  void free_kept(const MemoryScript& unit) {
+    for (const std::int64_t bytes : unit.kept_sizes_) free({bytes});
+  }
 
   // Parameters' gradients reach their accumulators in this order.
   void gradients(Sizes sizes) { add(MemoryEvent::Kind::Gradient, sizes); }
@@ -115,7 +117,7 @@ class MemoryScript {
 
   Saved saved_ = Saved::Kept;
   KeptOutputs kept_ = KeptOutputs::None;
-  std::int64_t kept_bytes_ = 0;
+  std::vector<std::int64_t> kept_sizes_;
   std::vector<MemoryEvent> events_;
 };
 

@@ -23,7 +23,7 @@ void rms_norm(const Sizes& sizes, MemoryScript& script, bool constant_input) {
 }
 
 void rms_norm_backward(const Sizes& sizes, bool added, bool ran_again, MemoryScript& script,
-                       std::int64_t with_input) {
+                       MemoryScript::Sizes with_input) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t per_token = sizes.per_token;
   script.hold({x, x});              // of normed; of the weight, before the sum
@@ -43,17 +43,23 @@ void rms_norm_backward(const Sizes& sizes, bool added, bool ran_again, MemoryScr
   script.hold({x});  // square: 2 x
   script.with_number(x);
   script.hold({x});
-  script.free({x, x, x, x, with_input});  // steps of the product, of the squares, the input
-  script.free({x});                       // added to the input's
+  script.free({x, x, x, x});  // steps of the product, of the squares, the input
+  script.free(with_input);
+  script.free({x});  // added to the input's
 }
 
 void rms_norm_weight_backward(const Sizes& sizes, bool ran_again, MemoryScript& script,
-                              std::int64_t with_normed) {
+                              MemoryScript::Sizes with_normed) {
   const std::int64_t x = sizes.hidden;
+  const auto normed_goes = [&] {
+    script.free({x});
+    script.free(with_normed);
+  };
   script.hold({x});  // before the sum
-  if (ran_again) script.free({x, with_normed});
+  if (ran_again) normed_goes();
   script.hold({sizes.vector});
-  script.free({x, x, ran_again ? 0 : x + with_normed});
+  script.free({x, x});
+  if (!ran_again) normed_goes();
   script.gradients({sizes.vector});
 }
 

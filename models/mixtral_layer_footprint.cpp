@@ -151,11 +151,11 @@ void expert_backward(const Sizes& sizes, std::int64_t tokens, bool first_to_run,
   const std::int64_t weights = tokens * kFloatBytes;
   script.hold({narrow});  // of weighted
   script.free({narrow});
-  const std::int64_t output_and_weights = narrow + weights;
   script.hold({narrow, narrow});  // of the weights before the sum, of the output
-  if (ran_again) script.free({output_and_weights});
+  if (ran_again) script.free({narrow, weights});
   script.hold({weights});
-  script.free({narrow, narrow, ran_again ? 0 : output_and_weights});
+  script.free({narrow, narrow});
+  if (!ran_again) script.free({narrow, weights});
   script.hold({sizes.choices * kFloatBytes});  // of all weights
   script.free({weights, tokens * kLongBytes});
   if (!first_to_run) script.free({sizes.choices * kFloatBytes});  // added to the others'
@@ -196,7 +196,7 @@ MemoryScript until_all_is_saved(const Sizes& sizes, bool constant_input, MemoryS
 // What nobody saved goes at the end: what outputs were added to, their weights, the router's
 // logits.
 void unsaved_goes(const Sizes& sizes, MemoryScript& script) {
-  script.free({sizes.hidden + sizes.choices * kFloatBytes});
+  script.free({sizes.hidden, sizes.choices * kFloatBytes});
   script.gone(kProduct, {sizes.per_expert});
 }
 
@@ -209,8 +209,9 @@ MemoryScript layer_forward(const Sizes& sizes, bool constant_input, MemoryScript
   return script;
 }
 
-// `angles` go with the queries' turning, `with_input` with the layer's input; 0: not here.
-MemoryScript layer_backward(const Sizes& sizes, std::int64_t angles, std::int64_t with_input,
+// `angles` go with the queries' turning, `with_input` with the layer's input; 0 and {}: not
+// here.
+MemoryScript layer_backward(const Sizes& sizes, std::int64_t angles, MemoryScript::Sizes with_input,
                             bool constant_input, bool ran_again) {
   MemoryScript script;
   for (std::int64_t i = sizes.config.experts; i-- > 0;) {
@@ -239,7 +240,7 @@ PassScript layer_pass(const Sizes& sizes, const UnitKind& kind) {
   const std::int64_t angles = kind.last_to_run ? sizes.angles : 0;
   const std::int64_t input = kind.constant_input ? sizes.hidden : 0;
   if (!kind.checkpointed) {
-    PassScript pass{forward({}), layer_backward(sizes, angles, 0, kind.constant_input, false), {}};
+    PassScript pass{forward({}), layer_backward(sizes, angles, {}, kind.constant_input, false), {}};
     pass.forward.free({input});
     return pass;
   }
@@ -248,9 +249,9 @@ PassScript layer_pass(const Sizes& sizes, const UnitKind& kind) {
     unsaved_goes(sizes, run);
     return run;
   };
-  return checkpointed_pass(
-      kind, forward, again,
-      layer_backward(sizes, 0, kRandomStateBytes + 2 * angles + input, kind.constant_input, true));
+  return checkpointed_pass(kind, forward, again,
+                           layer_backward(sizes, 0, {kRandomStateBytes, angles, angles, input},
+                                          kind.constant_input, true));
 }
 
 }  // namespace gradsync::models::mixtral

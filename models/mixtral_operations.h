@@ -52,11 +52,11 @@ void rms_norm(const Sizes& sizes, MemoryScript& script, bool constant_input = fa
 // are added to it. `ran_again`: what was saved is handed out to its node of the graph, and goes
 // when that has done its work: before the gradient of what was broadcast is summed, and not after.
 void rms_norm_backward(const Sizes& sizes, bool added, bool ran_again, MemoryScript& script,
-                       std::int64_t with_input = 0);
+                       MemoryScript::Sizes with_input = {});
 
 // The same where the input is constant: of the weight alone. `with_normed` goes when normed does.
 void rms_norm_weight_backward(const Sizes& sizes, bool ran_again, MemoryScript& script,
-                              std::int64_t with_normed = 0);
+                              MemoryScript::Sizes with_normed = {});
 
 // Returns a decoder layer on its way through a micro-batch.
 PassScript layer_pass(const Sizes& sizes, const UnitKind& kind);

@@ -30,9 +30,9 @@ MemoryScript layer_forward(std::size_t i, const MlpSizes& sizes, MemoryScript sc
   return script;
 }
 
-// `input`: what the layer read and else was kept as long, where nothing else needs it any more.
+// `kept`: what the layer read and else was kept as long, where nothing else needs it any more.
 // `is_first`: what it read, features or what frozen layers made of them, needs no gradient.
-MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t input,
+MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, MemoryScript::Sizes kept,
                             bool is_first) {
   const std::int64_t input_gradient = is_first ? 0 : sizes.rows(kMlpWidths[i]);
   const std::int64_t output = sizes.rows(kMlpWidths[i + 1]);
@@ -45,7 +45,8 @@ MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t i
   }
   script.hold({input_gradient, weight, bias});
   script.needs(sum_buffers(sizes.shape.examples, kMlpWidths[i + 1], sizes.kernels));
-  script.free({output, input});
+  script.free({output});
+  script.free(kept);
   script.gradients({bias, weight});
   return script;
 }
@@ -61,14 +62,14 @@ PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& le
   const bool ends_with_it = is_first || levers.checkpointed.has(i - 1);
   const std::int64_t input = ends_with_it ? sizes.rows(kMlpWidths[i]) : 0;
   if (!kind.checkpointed) {
-    return {layer_forward(i, sizes), layer_backward(i, sizes, input, is_first), {}};
+    return {layer_forward(i, sizes), layer_backward(i, sizes, {input}, is_first), {}};
   }
   // A product saves what it reads, before it begins: the last layer's is not made again.
   const auto again = [&](MemoryScript script) {
     return i + 1 < kLayers ? forward(std::move(script)) : MemoryScript();
   };
   return checkpointed_pass(kind, forward, again,
-                           layer_backward(i, sizes, input + kRandomStateBytes, is_first));
+                           layer_backward(i, sizes, {input, kRandomStateBytes}, is_first));
 }
 
 // The token counts that the first layer reads.

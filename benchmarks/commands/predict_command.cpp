@@ -10,28 +10,23 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "benchmarks/commands/cell_columns.h"
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/memory_rows.h"
 #include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/predict_job.h"
-#include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/launch/topology.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/paper/standins.h"
-#include "harness/plan/cell.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/overrides.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
-#include "harness/text/text_table.h"
 #include "models/profile.h"
 #include "models/suite.h"
 
 namespace gradsync::cli {
 namespace {
-
-using nlohmann::json;
 
 struct MemoryOptions {
   std::string model;
@@ -47,39 +42,6 @@ struct MemoryOptions {
 
 // What a rank of a cell's trial, or of such a job, holds.
 using Predict = std::function<memory::MemoryPrediction(const plan::Cell&, const launch::Topology&)>;
-
-// What is said of one cell.
-struct MemoryRow {
-  plan::Cell cell;
-  int world_size = 0;
-  std::optional<std::string> device;       // unset: the CPU
-  std::optional<std::int64_t> peak_bytes;  // nothing: `unknown_because` says why
-  std::optional<std::map<std::string, std::int64_t>> peak_by_category;
-  std::optional<std::int64_t> host_peak_bytes;  // unset: nothing is offloaded
-  std::optional<std::string> place;
-  std::string unknown_because;
-  std::optional<std::int64_t> budget_bytes;  // these where one was asked for
-  std::optional<bool> fits;
-  std::optional<int> largest_accumulation_steps;
-};
-
-constexpr auto fields_of(const MemoryRow*) {
-  return std::tuple{
-      field("cell", &MemoryRow::cell),
-      field("world_size", &MemoryRow::world_size),
-      field("device", &MemoryRow::device).spared(),
-      field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
-      field("predicted_peak_by_category", &MemoryRow::peak_by_category),
-      field("predicted_host_peak_allocated_bytes", &MemoryRow::host_peak_bytes).spared(),
-      field("place", &MemoryRow::place),
-      field("unknown_because", &MemoryRow::unknown_because),
-      field("budget_bytes", &MemoryRow::budget_bytes).spared(),
-      field("fits", &MemoryRow::fits).spared(),
-      field("largest_accumulation_steps", &MemoryRow::largest_accumulation_steps).spared()};
-}
-
-// Beyond this many micro-batches a step holds what it held before.
-constexpr int kMostTried = 64;
 
 std::vector<plan::Cell> cells_of(const MemoryOptions& options) {
   const std::string who = "predict memory";
@@ -160,15 +122,15 @@ bool fits(const Predict& predict, plan::Cell cell, const launch::Topology& topol
   return memory && memory->peak_bytes <= budget && !memory->ran_out;
 }
 
-// Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
+// Returns how many micro-batches a step may have, kMostMicroBatches at most: all numbers up to it
 // fit. 0: not even one.
 int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
                          std::int64_t budget) {
-  for (int count = 1; count <= kMostTried; ++count) {
+  for (int count = 1; count <= kMostMicroBatches; ++count) {
     cell.accumulation_steps = count;
     if (!fits(predict, cell, topology, budget)) return count - 1;
   }
-  return kMostTried;
+  return kMostMicroBatches;
 }
 
 std::int64_t budget_bytes(const std::string& text) {
@@ -196,6 +158,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   if (!prediction.memory) return row;
   row.peak_bytes = prediction.memory->peak_bytes;
   row.peak_by_category = measure::by_name(prediction.memory->peak_by_category);
+  row.peak_reserved_bytes = prediction.memory->peak_reserved_bytes;
   if (cell.offload != "none") row.host_peak_bytes = prediction.memory->host_peak_bytes;
   row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;
@@ -206,89 +169,14 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   return row;
 }
 
-std::string largest(const MemoryRow& row) {
-  const int count = *row.largest_accumulation_steps;
-  if (count == 0) return "none";
-  return count == kMostTried ? fmt::format("{} or more", count) : std::to_string(count);
-}
-
-// Other axes than those of the first columns in which the rows differ.
-std::vector<std::string> other_axes(const std::vector<MemoryRow>& rows) {
-  std::vector<plan::Cell> cells;
-  for (const MemoryRow& row : rows) cells.push_back(row.cell);
-  return varying_axes(cells, {"wrapper", "strategy", "accumulation_steps"});
-}
-
-void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
-  const std::vector<std::string> varying = other_axes(rows);
-  std::vector<text::TextTable::Column> columns{
-      {"wrapper", text::Align::Left}, {"strategy", text::Align::Left}, {"accumulation"}};
-  for (const std::string& axis : varying) columns.push_back({axis, text::Align::Left});
-  columns.insert(columns.end(), {{"ranks"}, {"peak bytes"}, {"peak"}});
-  const bool offloads = std::ranges::any_of(
-      rows, [](const MemoryRow& row) { return row.host_peak_bytes.has_value(); });
-  if (offloads) columns.push_back({"host peak bytes"});
-  columns.push_back({"reached in", text::Align::Left});
-  if (with_budget) {
-    columns.push_back({"budget", text::Align::Left});
-    columns.push_back({"largest accumulation"});
-  }
-  text::TextTable table(columns);
-  for (const MemoryRow& row : rows) {
-    std::vector<std::string> words{row.cell.wrapper, row.cell.strategy,
-                                   std::to_string(row.cell.accumulation_steps)};
-    for (const std::string& axis : varying) words.push_back(axis_text(row.cell, axis));
-    words.push_back(std::to_string(row.world_size));
-    if (!row.peak_bytes) {
-      words.insert(words.end(), {"not declared", ""});
-      if (offloads) words.emplace_back();
-      words.push_back(row.unknown_because);
-    } else {
-      words.insert(words.end(), {std::to_string(*row.peak_bytes),
-                                 format_bytes(static_cast<double>(*row.peak_bytes))});
-      if (offloads) {
-        words.push_back(row.host_peak_bytes ? std::to_string(*row.host_peak_bytes) : "-");
-      }
-      words.push_back(*row.place);
-      if (with_budget) words.insert(words.end(), {*row.fits ? "fits" : "oom", largest(row)});
-    }
-    table.add_row(words);
-  }
-  std::cout << table.to_markdown();
-}
-
-// Of what a single row's peak consists, largest first.
-void print_composition(const MemoryRow& row) {
-  if (!row.peak_by_category) return;
-  std::vector<std::pair<std::int64_t, std::string>> sorted;
-  for (const auto& [name, size] : *row.peak_by_category) {
-    if (size > 0) sorted.emplace_back(-size, name);
-  }
-  std::sort(sorted.begin(), sorted.end());
-  text::TextTable table({{"of it", text::Align::Left}, {"bytes"}, {"share"}});
-  const auto peak = static_cast<double>(*row.peak_bytes);
-  for (const auto& [size, name] : sorted) {
-    constexpr double kPercent = 100;
-    table.add_row({name, std::to_string(-size),
-                   fmt::format("{:.1f} %", kPercent * static_cast<double>(-size) / peak)});
-  }
-  std::cout << "\n" << table.to_markdown();
-}
-
 void predict_memory_of(const MemoryOptions& options) {
   const auto [prediction, predict] = predictor_of(options);
   const std::vector<plan::Cell> cells = cells_of(options);
   plan::refuse_unknown(options.overrides, cells, prediction, "predict memory");
   std::vector<MemoryRow> rows;
   for (const plan::Cell& cell : cells) rows.push_back(row_of(predict, cell, options));
-  if (options.as_json) {
-    json list = json::array();
-    for (const MemoryRow& row : rows) list.push_back(write_fields(row));
-    std::cout << list.dump(1) << "\n";
-    return;
-  }
-  print_peaks(rows, !options.budget.empty());
-  if (rows.size() == 1) print_composition(rows.front());
+  if (!options.as_json) return print_memory(rows);
+  std::cout << memory_json(rows) << "\n";
 }
 
 void require_model(const CLI::App& command, const MemoryOptions& options) {

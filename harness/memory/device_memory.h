@@ -43,6 +43,7 @@ class DeviceBlocks {
   std::int64_t latest(std::int64_t bytes) const;
   // Whether a tensor got no block, since that would have exceeded the limit.
   bool ran_out() const { return ran_out_; }
+  std::int64_t peak_reserved_bytes() const { return allocator_.peak_reserved_bytes(); }
 
  private:
   struct Block {

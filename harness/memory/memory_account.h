@@ -47,6 +47,9 @@ struct StepMemory {
   // Likewise on the host, of what is offloaded.
   std::int64_t host_peak_bytes = 0;
   measure::CategoryBytes host_peak_by_category{};
+  // What a GPU's allocator would have reserved, at most: of the device's blocks (device_memory.h),
+  // of one stream. Unset: what is held is known in sums alone.
+  std::optional<std::int64_t> peak_reserved_bytes;
   bool ran_out = false;  // of what its device may give (device_memory.h); the rest is then too low
 
   bool operator==(const StepMemory&) const = default;
@@ -54,11 +57,11 @@ struct StepMemory {
 
 class MemoryAccount {
  public:
+  // Holds sums alone: what is freed need not be what was held.
   MemoryAccount() = default;
-  // `device` makes blocks of everything that is held here.
-  explicit MemoryAccount(const DeviceMemory& device) {
-    if (device.is_gpu) blocks_.emplace(device.limit_bytes);
-  }
+  // Holds allocations, which `device` turns into blocks; those of a CPU are an estimate.
+  explicit MemoryAccount(const DeviceMemory& device)
+      : blocks_(device.limit_bytes), holds_blocks_(device.is_gpu) {}
 
   // What `device` keeps for the products of `footprint`, from the first of them on.
   void hold_workspaces(const DeviceMemory& device, const models::Footprint& footprint) {
@@ -70,7 +73,7 @@ class MemoryAccount {
 
   void hold(measure::MemoryCategory category, std::int64_t asked_bytes) {
     if (asked_bytes == 0) return;
-    const std::int64_t bytes = blocks_ ? blocks_->take(asked_bytes) : asked_bytes;
+    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->take(asked_bytes) : 0);
     std::int64_t& held = measure::bytes_of(held_, category);
     held += bytes;
     held_bytes_ += bytes;
@@ -84,13 +87,13 @@ class MemoryAccount {
   }
   void free(measure::MemoryCategory category, std::int64_t asked_bytes) {
     if (asked_bytes == 0) return;
-    const std::int64_t bytes = blocks_ ? blocks_->give(asked_bytes) : asked_bytes;
+    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->give(asked_bytes) : 0);
     measure::bytes_of(held_, category) -= bytes;
     held_bytes_ -= bytes;
   }
   // What was held as `from` is `to` from now on; in the peak as well, where nothing was held since.
   void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t asked_bytes) {
-    const std::int64_t bytes = blocks_ ? blocks_->latest(asked_bytes) : asked_bytes;
+    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->latest(asked_bytes) : 0);
     move(held_, from, to, bytes);
     if (peak_was_last_) move(memory_.peak_by_category, from, to, bytes);
     std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, to);
@@ -105,7 +108,7 @@ class MemoryAccount {
     free(category, kDoubleBytes + number_bytes);
   }
   // Whether numbers beside tensors are held here, too.
-  bool holds_operands() const { return !blocks_.has_value(); }
+  bool holds_operands() const { return !holds_blocks_; }
 
   // `phase` and `unit` must live until the last memory() and are not copied.
   void enter(int micro_batch, const char* phase) { place_ = {micro_batch, phase, nullptr}; }
@@ -123,6 +126,7 @@ class MemoryAccount {
   StepMemory memory() const {
     StepMemory memory = memory_;
     memory.ran_out = blocks_ && blocks_->ran_out();
+    if (blocks_) memory.peak_reserved_bytes = blocks_->peak_reserved_bytes();
     memory.peak_place = {peak_place_.micro_batch, peak_place_.phase,
                          peak_place_.unit == nullptr ? std::string() : *peak_place_.unit};
     return memory;
@@ -141,7 +145,12 @@ class MemoryAccount {
     measure::bytes_of(bytes, to) += amount;
   }
 
-  std::optional<DeviceBlocks> blocks_;  // of a GPU
+  std::int64_t size(std::int64_t asked, std::int64_t block) const {
+    return holds_blocks_ ? block : asked;
+  }
+
+  std::optional<DeviceBlocks> blocks_;
+  bool holds_blocks_ = false;
   measure::CategoryBytes held_{};
   std::int64_t held_bytes_ = 0;
   bool peak_was_last_ = false;  // nothing was held since the peak

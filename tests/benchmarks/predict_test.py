@@ -19,6 +19,7 @@ FSDP = with_cells(
 )
 
 
+SEGMENT = 2 << 20  # the smallest that torch's CUDA allocator takes
 SAVED, WEIGHT = 1000, 64 * 64 * 4
 MOST_S = 0.2  # of a processor
 
@@ -163,6 +164,9 @@ class RecordedModelTest(ProgramTest):
         of = [self.profile(), "--wrapper", "fsdp", "--set", "param_dtype=bfloat16"]
         rows = self.predicted(*of)
         self.assertIn("the profile was recorded in float32", rows[0]["unknown_because"])
+        (row,) = self.predicted(*of[:-2])
+        self.assertGreater(row["predicted_peak_allocated_bytes"], 0)
+        self.assertNotIn("predicted_peak_reserved_bytes", row, "sums have no blocks")
 
     def test_refusals(self):
         for arguments, words in (
@@ -241,6 +245,16 @@ class PredictTest(ProgramTest):
         for budget, fits in ((peak, True), (peak - 1, False)):
             (row,) = self.predicted("bert_tiny", *of, "--budget", f"{budget}B")
             self.assertEqual(row["fits"], fits)
+        self.assert_reserved_as_predicted(row["predicted_peak_reserved_bytes"])
+
+    def assert_reserved_as_predicted(self, predicted):
+        """In the trial that ended; what came before its steps may leave a segment or two behind."""
+        (ended,) = (trial for trial in self.trials() if trial["status"] == "ok")
+        for rank in ended["ranks"]:
+            self.assertGreater(rank["peak_reserved_estimate_bytes"], rank["peak_allocated_bytes"])
+            self.assertEqual(predicted % SEGMENT, 0)
+            gap = abs(predicted - rank["peak_reserved_estimate_bytes"])
+            self.assertLessEqual(gap, 2 * SEGMENT)
 
     def test_how_far_a_budget_lets_accumulate(self):
         """The first kept gradient is what costs; more micro-batches add nothing."""

@@ -29,12 +29,16 @@ models::Footprint footprint_of_toy_layers() {
   models::Footprint footprint;
   footprint.other_parameters = {32, 8};
   models::PassScript unit;
+  unit.backward.hold({256, 32, 32});
   unit.backward.gradients({256, 32, 32});
   for (int i = 0; i < 3; ++i) {
     footprint.units.push_back(
         {"layer", {64, 8, 8}, std::make_shared<const models::PassScript>(unit)});
   }
+  footprint.after.forward.hold({models::kFloatBytes});  // the loss
+  footprint.after.backward.hold({32});
   footprint.after.backward.gradients({32});
+  footprint.before.backward.hold({128});
   footprint.before.backward.gradients({128});
   return footprint;
 }
