@@ -109,8 +109,11 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   return cuDevicePrimaryCtxRetain(context, stream->device);
 }
 
-CUresult cuStreamSynchronize(CUstream stream) {
-  return stream_of(stream) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+CUresult cuStreamSynchronize(CUstream handle) {
+  const Stream* stream = stream_of(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  host_waits_for(*stream);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
