@@ -69,6 +69,13 @@ bool waits_for_streams(const Allocations& allocations, int device) {
   });
 }
 
+bool has_workspaces(const Allocations& allocations, int device) {
+  return std::ranges::any_of(allocations.records, [device](const AllocationRecord& record) {
+    return record.device == device && record.action == Action::Label &&
+           record.holds == Holds::Workspace;
+  });
+}
+
 int main_device(const Allocations& allocations) {
   std::map<int, std::int64_t> most;
   for (const AllocationRecord& record : allocations.records) {

@@ -173,11 +173,15 @@ class Fitting {
     if (rank.outcome == Outcome::OutOfMemory || rank.peak_reserved_bytes <= left) return;
     const std::string on =
         fmt::format("{}x{:.9f}GiB", fit_.gpus.count, static_cast<double>(left) / kGiB);
+    rank.is_out_beside_context = replay(libraries_, allocations, main_device(allocations),
+                                        paper_variables(standins_, on), own_setting())
+                                     .is_out_of_memory;
+  }
+
+  // As the job's environment has it, unless its command changes that.
+  std::string own_setting() const {
     const char* setting = std::getenv(fit_.variable.c_str());
-    rank.is_out_beside_context =
-        replay(libraries_, allocations, main_device(allocations), paper_variables(standins_, on),
-               setting == nullptr ? "" : fmt::format("{}={}", fit_.variable, setting))
-            .is_out_of_memory;
+    return setting == nullptr ? "" : fmt::format("{}={}", fit_.variable, setting);
   }
 
   // Its log may go with the folder. Torchrun's own report at the end does not say why a rank
@@ -246,13 +250,16 @@ class Fitting {
     const auto largest = std::ranges::max_element(fit_.ranks, {}, weight);
     const Allocations& allocations =
         *recorded_[static_cast<std::size_t>(largest - fit_.ranks.begin())];
-    fit_.replayed_rank = largest->rank;
-    if (!question_.tries_settings) return;
+    const int device = main_device(allocations);
     const auto paper = paper_variables(standins_, question_.on);
+    fit_.replayed_rank = largest->rank;
+    if (has_workspaces(allocations, device)) {
+      fit_.without_workspaces = replay(libraries_, allocations, device, paper, own_setting(), true);
+    }
+    if (!question_.tries_settings) return;
     for (const std::string_view setting : settings()) {
       const std::string words = setting.empty() ? "" : fmt::format("{}={}", fit_.variable, setting);
-      fit_.settings.push_back(
-          {setting, replay(libraries_, allocations, main_device(allocations), paper, words)});
+      fit_.settings.push_back({setting, replay(libraries_, allocations, device, paper, words)});
     }
   }
 

@@ -69,6 +69,8 @@ struct JobFit {
   // The stream of the rank that reserved most, or ran out, under other settings.
   int replayed_rank = 0;
   std::string variable;
+  // The same without the workspaces that cuDNN asks for; unset: it asked for none.
+  std::optional<Replayed> without_workspaces;
   std::vector<SettingFit> settings;  // empty: they were not wanted
   std::vector<std::string> notes;    // what else is to be known, sentences
 };

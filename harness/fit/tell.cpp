@@ -80,6 +80,13 @@ std::string behind_text(const RankFit& rank) {
       least, bytes_text(rank.behind->peak_reserved_bytes));
 }
 
+// Which engine cuDNN takes on a GPU is its own affair: this much is due to it.
+std::string workspaces_text(const JobFit& fit) {
+  if (!fit.without_workspaces) return "";
+  return fmt::format("without the workspaces that cuDNN asks for, rank {} reserves {}\n",
+                     fit.replayed_rank, bytes_text(fit.without_workspaces->peak_reserved_bytes));
+}
+
 std::string rank_table(const JobFit& fit) {
   TextTable table({{"ranks", Align::Left}, {"allocated"}, {"reserved"}, {"fits", Align::Left}});
   for (std::size_t first = 0; first < fit.ranks.size();) {
@@ -185,6 +192,13 @@ json json_of(const SettingFit& tried) {
           {"status", tried.replayed.is_out_of_memory ? "oom" : "ok"}};
 }
 
+json without_workspaces_json(const JobFit& fit) {
+  if (!fit.without_workspaces) return nullptr;
+  return {{"rank", fit.replayed_rank},
+          {"peak_allocated_bytes", fit.without_workspaces->peak_allocated_bytes},
+          {"peak_reserved_bytes", fit.without_workspaces->peak_reserved_bytes}};
+}
+
 json ranks_json(const JobFit& fit) {
   json ranks = json::array();
   for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank, fit.gpus));
@@ -212,7 +226,7 @@ std::string fit_page(const JobFit& fit) {
   page += rank_table(fit);
   const RankFit& rank = told_rank(fit);
   page += fmt::format("\nrank {} holds most in {}\n", rank.rank, place_of(rank));
-  page += behind_text(rank);
+  page += behind_text(rank) + workspaces_text(fit);
   if (!rank.reason.empty()) page += fmt::format("rank {}: {}\n", rank.rank, rank.reason);
   page += "\n" + part_table(rank) + "\n" + setting_table(fit) + "\n" + smi_text(rank);
   for (const std::string& note : fit.notes) page += note + "\n";
@@ -254,6 +268,7 @@ json fit_json(const JobFit& fit, const std::vector<LeverFit>& tried) {
         {"world", fit.world}}},
       {"steps", fit.steps},
       {"ranks", ranks_json(fit)},
+      {"without_workspaces", without_workspaces_json(fit)},
       {"settings",
        {{"rank", fit.replayed_rank}, {"variable", fit.variable}, {"tried", std::move(settings)}}},
       {"failure", fit.failure},

@@ -226,6 +226,10 @@ class PredictJobTest(JobFitTest):
         self.assertLess(as_channels, 1 << 20)
         self.assertEqual(counted, 0, "not what the block held before")
         self.assertIsNone(fit["ranks"][0]["behind"])
+        less = fit["ranks"][0]["peak_allocated_bytes"]
+        less -= fit["without_workspaces"]["peak_allocated_bytes"]
+        self.assertGreater(less, images // 2)
+        self.assertLess(less, 4 * images)
 
     def test_what_leaves_no_room_for_a_context_does_not_fit(self):
         held = 'held = torch.empty(900 << 20, dtype=torch.uint8, device="cuda")\n'

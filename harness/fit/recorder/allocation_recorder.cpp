@@ -221,6 +221,12 @@ GRADSYNC_EXPORT bool gradsync_record_allocations(const char* path) {
   own.names = std::fopen((std::string(path) + kNamesSuffix).c_str(), "a");
   if (own.names == nullptr) return false;
   ask_for_contexts();
+  using Told = void(int device, void* workspace);
+  if (auto* tell = of_paper<void(Told*)>("gradsync_paper_tell_workspaces"); tell != nullptr) {
+    tell([](int device, void* workspace) {
+      label(device, reinterpret_cast<std::uintptr_t>(workspace), Holds::Workspace);
+    });
+  }
   allocator::attachAllocatorTraceTracker([](const auto& entry) { see(entry); });
   return true;
 }

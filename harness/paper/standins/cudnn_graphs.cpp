@@ -19,6 +19,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -124,7 +125,7 @@ Descriptor describe(int device) {
   return nullptr;
 }
 
-// What needs a GPU's properties before it is finalized, and under which attribute.
+// Descriptors that need a GPU's properties before they are finalized have their attribute here.
 struct Books {
   std::mutex mutex;
   std::map<int, Descriptor> properties;  // by device
@@ -148,9 +149,18 @@ cudnnStatus_t add_properties(Descriptor descriptor) {
   return real().set(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found->second);
 }
 
+using Told = void(int device, void* workspace);
+std::atomic<Told*> told{nullptr};
+
 }  // namespace
 
 extern "C" {
+
+// Has `wanted` called with each workspace that something is executed with. The recorder of torch's
+// allocator (harness/fit/recorder) finds it by this name.
+void gradsync_paper_tell_workspaces(Told* wanted) {
+  told = wanted;
+}
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            Descriptor* descriptor) {
@@ -181,6 +191,10 @@ cudnnStatus_t cudnnBackendSetAttribute(Descriptor descriptor, cudnnBackendAttrib
                                        cudnnBackendAttributeType_t type, std::int64_t count,
                                        const void* values) {
   if (type == CUDNN_TYPE_HANDLE) return CUDNN_STATUS_SUCCESS;
+  if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE && count == 1) {
+    void* workspace = *static_cast<void* const*>(values);
+    if (workspace != nullptr && told != nullptr) told.load()(Machine::current(), workspace);
+  }
   return real().set(descriptor, name, type, count, values);
 }
 

@@ -64,8 +64,7 @@ TEST(FitPage, WhatIsLeftForTheDriverMayBeTooLittle) {
   EXPECT_THAT(fit_page(fit_of({rank_of(0)})), Not(HasSubstr("barely")));
 }
 
-// What torch reserves is less than there is: it may fit, or not, beside the least that a context
-// takes.
+// Torch reserves less than there is: it may fit, or not, beside the least that a context takes.
 TEST(FitPage, WithoutRoomForAContextItDoesNotFit) {
   RankFit rank = rank_of(0);
   rank.peak_reserved_bytes = 79 * kGiB;
@@ -86,6 +85,14 @@ TEST(FitPage, SaysHowMuchMoreIsReservedBehindTheHost) {
   EXPECT_EQ(fits_of(rank, fit_of({}).gpus), Fits::Barely);
   EXPECT_EQ(fit_json(fit_of({rank}))["ranks"][0]["behind"]["status"], "oom");
   EXPECT_TRUE(fit_json(fit_of({rank_of(0)}))["ranks"][0]["behind"].is_null());
+}
+
+TEST(FitPage, SaysWhatIsDueToWorkspaces) {
+  JobFit fit = fit_of({rank_of(0)});
+  EXPECT_TRUE(fit_json(fit)["without_workspaces"].is_null());
+  fit.without_workspaces = Replayed{38 * kGiB, 41 * kGiB, false};
+  EXPECT_THAT(fit_page(fit), HasSubstr("that cuDNN asks for, rank 0 reserves 41.00 GiB"));
+  EXPECT_EQ(fit_json(fit)["without_workspaces"]["peak_reserved_bytes"], 41 * kGiB);
 }
 
 TEST(FitJson, HasWhatOthersRead) {
