@@ -31,7 +31,7 @@ bool belongs_to(const fs::path& process, const std::string& folder) {
   return environment.find(mark) != std::string::npos;
 }
 
-// What a process holds that is no file's, in bytes.
+// Returns the bytes that a process holds beside what it maps of files.
 std::int64_t bytes_held_by(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   std::int64_t bytes = 0;
