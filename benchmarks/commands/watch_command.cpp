@@ -15,6 +15,7 @@
 #include "harness/base/log.h"
 #include "harness/paper/standins.h"
 #include "harness/results/store.h"
+#include "harness/watch/hold/job_processes.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/inject/job_torch.h"
@@ -89,12 +90,14 @@ class Watcher {
 
   // Returns the exit status: that of the job, unless it succeeded and there is something to say
   // against it.
-  // Errors: EnvironmentError where the GPUs of --on cannot be had.
+  // Errors: EnvironmentError where the GPUs of --on cannot be had, or the job was ended because
+  // the host's memory is short.
   int run() {
     if (!options_.on.empty()) put_on_paper();
     const watch::EnvironmentChanges changes = prepare();
-    const int status = watch::run_watched_job(options_.command, changes, [&] { look(); });
-    return conclude(status);
+    const int status = conclude(watch::run_watched_job(options_.command, changes, [&] { look(); }));
+    if (host_is_short_) throw EnvironmentError(*host_is_short_);
+    return status;
   }
 
  private:
@@ -134,8 +137,18 @@ class Watcher {
   // What was seen so far. The job does not wait for it.
   void look() {
     if (!why_not_watched_.empty()) return;
+    look_at_host_memory();
     if (options_.steps > 0) tell_steps();
     if (exports_.are_due()) export_steps();
+  }
+
+  void look_at_host_memory() {
+    if (options_.on.empty()) return;
+    try {
+      watch::require_host_memory(folder_->path());
+    } catch (const EnvironmentError& error) {
+      host_is_short_ = error;
+    }
   }
 
   void export_steps() {
@@ -237,6 +250,7 @@ class Watcher {
   std::optional<watch::EventFolder>
       folder_;                   // absent where none could be made: then it is not watched
   std::string why_not_watched_;  // empty: it is
+  std::optional<EnvironmentError> host_is_short_;
   std::int64_t blocks_told_ = 0;
   watch::Exports exports_;
   bool is_export_blamed_ = false;

@@ -63,6 +63,19 @@ Highest highest_reserved(const Allocations& allocations, int device) {
   });
 }
 
+bool waits_for_streams(const Allocations& allocations, int device) {
+  return std::ranges::any_of(allocations.records, [device](const AllocationRecord& record) {
+    return record.device == device && record.action == Action::FreeCompleted && record.site > 0;
+  });
+}
+
+bool has_workspaces(const Allocations& allocations, int device) {
+  return std::ranges::any_of(allocations.records, [device](const AllocationRecord& record) {
+    return record.device == device && record.action == Action::Label &&
+           record.holds == Holds::Workspace;
+  });
+}
+
 int main_device(const Allocations& allocations) {
   std::map<int, std::int64_t> most;
   for (const AllocationRecord& record : allocations.records) {

@@ -33,6 +33,13 @@ struct Highest {
 Highest highest_allocated(const Allocations& allocations, int device);
 Highest highest_reserved(const Allocations& allocations, int device);
 
+// Returns whether the job let go of blocks that other streams may have been using: the allocator
+// has them back when the GPU is done with them, and not at once.
+bool waits_for_streams(const Allocations& allocations, int device);
+
+// Returns whether a convolution took a workspace.
+bool has_workspaces(const Allocations& allocations, int device);
+
 // Returns the device on which the process held most; 0 where it held nothing.
 int main_device(const Allocations& allocations);
 

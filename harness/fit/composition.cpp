@@ -64,6 +64,8 @@ class Sorter {
         return Category::Gradients;
       case Holds::OptimizerState:
         return Category::OptimizerState;
+      case Holds::Workspace:
+        return Category::Workspaces;
     }
     return Category::Other;
   }
@@ -111,6 +113,8 @@ const char* name_of(Category category) {
       return "optimizer_state";
     case Category::Activations:
       return "activations";
+    case Category::Workspaces:
+      return "workspaces";
     case Category::Communication:
       return "communication";
     case Category::Other:

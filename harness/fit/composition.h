@@ -16,6 +16,7 @@ enum class Category {
   Gradients,  // also those that are held back until a step's last micro-batch
   OptimizerState,
   Activations,    // made before a backward, and let go within it
+  Workspaces,     // of cuDNN's convolutions
   Communication,  // what DDP, FSDP and c10d ask for: buckets, gathered parameters
   Other,
   Rounding,  // what the allocator gave beyond what was asked for

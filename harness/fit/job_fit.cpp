@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <set>
@@ -19,6 +20,7 @@ namespace gradsync::fit {
 namespace {
 
 constexpr const char* kLog = "job.log";
+constexpr double kGiB = 0x1p30;
 
 // The GPUs of the job, as "NAME=value" for the replay.
 std::vector<std::string> paper_variables(const std::string& standins, const std::string& on) {
@@ -60,6 +62,11 @@ bool is_within_model(Phase phase) {
   return phase == Phase::Forward || phase == Phase::Backward;
 }
 
+// A process without a launcher has none.
+int number_of(const watch::RankEvents& process) {
+  return std::max(process.rank, 0);
+}
+
 RankFit judge(const watch::RankEvents& process, const Allocations& allocations,
               const std::string& failure) {
   const int device = main_device(allocations);
@@ -67,7 +74,7 @@ RankFit judge(const watch::RankEvents& process, const Allocations& allocations,
   const std::vector<Block> blocks = blocks_of(allocations, device);
   const Highest peak = highest_allocated(allocations, device);
   RankFit rank;
-  rank.rank = std::max(process.rank, 0);
+  rank.rank = number_of(process);
   rank.peak_allocated_bytes = peak.bytes;
   rank.peak_reserved_bytes = highest_reserved(allocations, device).bytes;
   rank.communicators = communicators_of(process);
@@ -98,28 +105,83 @@ class Fitting {
     folder_ = folder.path();
     run_job(poll);
     judge_ranks();
+    if (waits_for_streams()) run_behind(poll);
+    for (std::size_t i = 0; i < fit_.ranks.size(); ++i) {
+      look_beside_context(fit_.ranks[i], *recorded_[i]);
+    }
     replay_largest();
     return std::move(fit_);
   }
 
  private:
-  void run_job(const std::function<void()>& poll) {
+  watch::WholeJob job_into(const std::string& records, const std::string& log) const {
     watch::WholeJob job{.command = question_.command,
                         .python = question_.python,
+                        .torch = torch_,
                         .on = question_.on,
                         .more = watch::own_port(),
-                        .log = folder_ + "/" + kLog,
+                        .keep = folder_ + "/" + records,
+                        .log = folder_ + "/" + log,
                         .steps = question_.steps,
                         .step_deadline_s = question_.step_deadline_s,
                         .processes = question_.world > 0 ? 1 : 0};
-    job.keep = folder_ + "/recorded";
     job.more.emplace_back(kRecorderVariable, libraries_.recorder);
     if (question_.world > 0) add_world(job.more);
+    return job;
+  }
+
+  void run_job(const std::function<void()>& poll) {
+    const watch::WholeJob job = job_into("recorded", kLog);
     seen_ = watch::run_whole_job(job, poll);
     fit_.steps = static_cast<int>(seen_.steps);
     fit_.failure = seen_.failure;
     allocations_ = read_allocations(job.keep);
     if (!fit_.failure.empty() && std::ranges::none_of(allocations_, ran_out)) tell_output();
+  }
+
+  bool waits_for_streams() const {
+    return fit_.failure.empty() && std::ranges::any_of(recorded_, [](const Allocations* process) {
+             return fit::waits_for_streams(*process, main_device(*process));
+           });
+  }
+
+  void run_behind(const std::function<void()>& poll) {
+    log::info("once more, with the GPU far behind the host ...");
+    watch::WholeJob job = job_into("behind", "behind.log");
+    job.more.emplace_back("GRADSYNC_PAPER_EVENTS", "late");
+    const watch::SeenJob seen = watch::run_whole_job(job, poll);
+    const std::vector<Allocations> all = read_allocations(job.keep);
+    for (const watch::RankEvents* process : watch::training_processes(seen.folder.ranks)) {
+      const auto rank = std::ranges::find(fit_.ranks, number_of(*process), &RankFit::rank);
+      const auto recorded = std::ranges::find(all, process->pid, &Allocations::pid);
+      if (rank == fit_.ranks.end() || recorded == all.end()) continue;
+      const RankFit behind = judge(*process, *recorded, seen.failure);
+      if (behind.outcome == Outcome::Ok && !seen.failure.empty()) continue;
+      rank->behind = {behind.outcome,
+                      std::max(behind.peak_reserved_bytes, rank->peak_reserved_bytes)};
+    }
+    if (seen.failure.empty() || std::ranges::any_of(all, ran_out)) return;
+    fit_.notes.push_back(
+        "what torch reserves with the GPU far behind the host is not known: the job " +
+        seen.failure);
+  }
+
+  // Torch gives back what it caches before it is out of memory.
+  void look_beside_context(RankFit& rank, const Allocations& allocations) const {
+    const auto left = static_cast<std::int64_t>(fit_.gpus.memory_bytes()) -
+                      beside_reserved(rank.communicators).least;
+    if (rank.outcome == Outcome::OutOfMemory || rank.peak_reserved_bytes <= left) return;
+    const std::string on =
+        fmt::format("{}x{:.9f}GiB", fit_.gpus.count, static_cast<double>(left) / kGiB);
+    rank.is_out_beside_context = replay(libraries_, allocations, main_device(allocations),
+                                        paper_variables(standins_, on), own_setting())
+                                     .is_out_of_memory;
+  }
+
+  // As the job's environment has it, unless its command changes that.
+  std::string own_setting() const {
+    const char* setting = std::getenv(fit_.variable.c_str());
+    return setting == nullptr ? "" : fmt::format("{}={}", fit_.variable, setting);
   }
 
   // Its log may go with the folder. Torchrun's own report at the end does not say why a rank
@@ -159,7 +221,7 @@ class Fitting {
     for (const watch::RankEvents* process : watch::training_processes(seen_.folder.ranks)) {
       const auto found = std::ranges::find(allocations_, process->pid, &Allocations::pid);
       if (found == allocations_.end()) continue;
-      fit_.world = std::max(fit_.world, process->world_size);
+      fit_.world = std::max({fit_.world, process->world_size, 1});
       fit_.ranks.push_back(judge(*process, *found, fit_.failure));
       recorded_.push_back(&*found);
       if (found->lost > 0) {
@@ -188,13 +250,16 @@ class Fitting {
     const auto largest = std::ranges::max_element(fit_.ranks, {}, weight);
     const Allocations& allocations =
         *recorded_[static_cast<std::size_t>(largest - fit_.ranks.begin())];
-    fit_.replayed_rank = largest->rank;
-    if (!question_.tries_settings) return;
+    const int device = main_device(allocations);
     const auto paper = paper_variables(standins_, question_.on);
+    fit_.replayed_rank = largest->rank;
+    if (has_workspaces(allocations, device)) {
+      fit_.without_workspaces = replay(libraries_, allocations, device, paper, own_setting(), true);
+    }
+    if (!question_.tries_settings) return;
     for (const std::string_view setting : settings()) {
       const std::string words = setting.empty() ? "" : fmt::format("{}={}", fit_.variable, setting);
-      fit_.settings.push_back(
-          {setting, replay(libraries_, allocations, main_device(allocations), paper, words)});
+      fit_.settings.push_back({setting, replay(libraries_, allocations, device, paper, words)});
     }
   }
 
@@ -212,6 +277,15 @@ class Fitting {
 
 JobFit find_fit(const Question& question, const std::function<void()>& poll) {
   return Fitting(question).run(poll);
+}
+
+Fits fits_of(const RankFit& rank, const paper::Gpus& gpus) {
+  if (rank.outcome == Outcome::OutOfMemory || rank.is_out_beside_context) return Fits::No;
+  const Behind behind = rank.behind.value_or(Behind{Outcome::Ok, rank.peak_reserved_bytes});
+  const auto memory = static_cast<std::int64_t>(gpus.memory_bytes());
+  const bool has_room =
+      behind.peak_reserved_bytes + beside_reserved(rank.communicators).most <= memory;
+  return has_room && behind.outcome == Outcome::Ok ? Fits::Yes : Fits::Barely;
 }
 
 Beside beside_reserved(int communicators) {

@@ -27,6 +27,13 @@ struct Question {
 
 enum class Outcome { Ok, OutOfMemory };
 
+// The upper end of what torch reserves, where blocks that other streams used come back only when
+// the GPU is done with them: with the GPU as far behind the host as it can be.
+struct Behind {
+  Outcome outcome = Outcome::Ok;
+  std::int64_t peak_reserved_bytes = 0;
+};
+
 // One process's.
 struct RankFit {
   int rank = 0;
@@ -37,8 +44,16 @@ struct RankFit {
   StepPlace place;     // where the most was allocated
   std::string module;  // "": not known
   std::vector<Part> parts;
-  int communicators = 0;  // process groups in which it communicated
+  int communicators = 0;               // process groups in which it communicated
+  std::optional<Behind> behind;        // unset: it makes no difference, or a note says why
+  bool is_out_beside_context = false;  // with the least of what stands beside it (Beside)
 };
+
+enum class Fits { Yes, Barely, No };
+
+// Returns whether a rank's memory fits beside a CUDA context and NCCL's buffers. Barely: not if
+// these take the most, or if the GPU is far behind the host.
+Fits fits_of(const RankFit& rank, const paper::Gpus& gpus);
 
 struct SettingFit {
   std::string_view setting;  // of settings()
@@ -54,6 +69,8 @@ struct JobFit {
   // The stream of the rank that reserved most, or ran out, under other settings.
   int replayed_rank = 0;
   std::string variable;
+  // The same without the workspaces that cuDNN asks for; unset: it asked for none.
+  std::optional<Replayed> without_workspaces;
   std::vector<SettingFit> settings;  // empty: they were not wanted
   std::vector<std::string> notes;    // what else is to be known, sentences
 };

@@ -33,11 +33,13 @@ std::string settings_variable(const watch::JobTorch& torch) {
 }
 
 Replayed replay(const Libraries& libraries, const Allocations& allocations, int device,
-                const std::vector<std::string>& paper, const std::string& setting) {
+                const std::vector<std::string>& paper, const std::string& setting,
+                bool without_workspaces) {
   std::vector<std::string> command{"env", "-u", kVariable, "-u", kEarlierVariable};
   command.insert(command.end(), paper.begin(), paper.end());
   if (!setting.empty()) command.push_back(setting);
   command.insert(command.end(), {libraries.replay, allocations.path, std::to_string(device)});
+  if (without_workspaces) command.emplace_back("without-workspaces");
   const launch::ProgramOutput output = launch::output_of(command, kDeadlineS, launch::Errors::Ours);
   Replayed result;
   std::istringstream numbers(output.text);

@@ -27,9 +27,11 @@ struct Replayed {
 };
 
 // Replays what one process asked of a device. `paper`: the variables that give the replay the GPUs
-// of the job; `setting`: "VARIABLE=value", or "" for torch's defaults.
+// of the job; `setting`: "VARIABLE=value", or "" for torch's defaults. Without workspaces: as if
+// cuDNN's convolutions took none.
 // Errors: EnvironmentError where the replay cannot run.
 Replayed replay(const Libraries& libraries, const Allocations& allocations, int device,
-                const std::vector<std::string>& paper, const std::string& setting);
+                const std::vector<std::string>& paper, const std::string& setting,
+                bool without_workspaces = false);
 
 }  // namespace gradsync::fit

@@ -47,11 +47,44 @@ std::string range_of(const RankFit& first, const RankFit& last) {
                                  : fmt::format("{} to {}", first.rank, last.rank);
 }
 
+const char* name_of(Fits fits) {
+  switch (fits) {
+    case Fits::Yes:
+      return "yes";
+    case Fits::Barely:
+      return "barely";
+    case Fits::No:
+      return "no";
+  }
+  return "";
+}
+
 std::string fits_text(const RankFit& rank, const paper::Gpus& gpus) {
-  if (rank.outcome == Outcome::OutOfMemory) return "no: out of memory";
-  const auto beside = beside_reserved(rank.communicators);
-  const auto memory = static_cast<std::int64_t>(gpus.memory_bytes());
-  return rank.peak_reserved_bytes + beside.most <= memory ? "yes" : "barely";
+  const Fits fits = fits_of(rank, gpus);
+  if (fits != Fits::No) return name_of(fits);
+  return rank.outcome == Outcome::OutOfMemory ? "no: out of memory" : "no: not beside its context";
+}
+
+// Where the host may run ahead of the GPU.
+std::string behind_text(const RankFit& rank) {
+  if (!rank.behind) return "";
+  const std::string least = bytes_text(rank.peak_reserved_bytes);
+  if (rank.behind->outcome == Outcome::OutOfMemory) {
+    return fmt::format(
+        "rank {} reserves {} or more, up to all there is and out of memory, by how far the host\n"
+        "runs ahead of the GPU\n",
+        rank.rank, least);
+  }
+  return fmt::format(
+      "rank {} reserves between {} and {}, by how far the host runs ahead of the GPU\n", rank.rank,
+      least, bytes_text(rank.behind->peak_reserved_bytes));
+}
+
+// Which engine cuDNN takes on a GPU is its own affair: this much is due to it.
+std::string workspaces_text(const JobFit& fit) {
+  if (!fit.without_workspaces) return "";
+  return fmt::format("without the workspaces that cuDNN asks for, rank {} reserves {}\n",
+                     fit.replayed_rank, bytes_text(fit.without_workspaces->peak_reserved_bytes));
 }
 
 std::string rank_table(const JobFit& fit) {
@@ -124,7 +157,13 @@ std::string smi_text(const RankFit& rank) {
       bytes_text(rank.peak_reserved_bytes + beside.most), rank.rank, rank.communicators);
 }
 
-json json_of(const RankFit& rank) {
+json json_of(const std::optional<Behind>& behind) {
+  if (!behind) return nullptr;
+  return {{"peak_reserved_bytes", behind->peak_reserved_bytes},
+          {"status", name_of(behind->outcome)}};
+}
+
+json json_of(const RankFit& rank, const paper::Gpus& gpus) {
   json parts = json::array();
   for (const Part& part : rank.parts) {
     json shares = json::array();
@@ -139,6 +178,8 @@ json json_of(const RankFit& rank) {
           {"status", name_of(rank.outcome)},
           {"reason", rank.reason},
           {"place", place_of(rank)},
+          {"fits", name_of(fits_of(rank, gpus))},
+          {"behind", json_of(rank.behind)},
           {"parts", std::move(parts)},
           {"nvidia_smi_bytes",
            {rank.peak_reserved_bytes + beside.least, rank.peak_reserved_bytes + beside.most}}};
@@ -151,9 +192,16 @@ json json_of(const SettingFit& tried) {
           {"status", tried.replayed.is_out_of_memory ? "oom" : "ok"}};
 }
 
+json without_workspaces_json(const JobFit& fit) {
+  if (!fit.without_workspaces) return nullptr;
+  return {{"rank", fit.replayed_rank},
+          {"peak_allocated_bytes", fit.without_workspaces->peak_allocated_bytes},
+          {"peak_reserved_bytes", fit.without_workspaces->peak_reserved_bytes}};
+}
+
 json ranks_json(const JobFit& fit) {
   json ranks = json::array();
-  for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank));
+  for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank, fit.gpus));
   return ranks;
 }
 
@@ -178,6 +226,7 @@ std::string fit_page(const JobFit& fit) {
   page += rank_table(fit);
   const RankFit& rank = told_rank(fit);
   page += fmt::format("\nrank {} holds most in {}\n", rank.rank, place_of(rank));
+  page += behind_text(rank) + workspaces_text(fit);
   if (!rank.reason.empty()) page += fmt::format("rank {}: {}\n", rank.rank, rank.reason);
   page += "\n" + part_table(rank) + "\n" + setting_table(fit) + "\n" + smi_text(rank);
   for (const std::string& note : fit.notes) page += note + "\n";
@@ -219,6 +268,7 @@ json fit_json(const JobFit& fit, const std::vector<LeverFit>& tried) {
         {"world", fit.world}}},
       {"steps", fit.steps},
       {"ranks", ranks_json(fit)},
+      {"without_workspaces", without_workspaces_json(fit)},
       {"settings",
        {{"rank", fit.replayed_rank}, {"variable", fit.variable}, {"tried", std::move(settings)}}},
       {"failure", fit.failure},

@@ -187,6 +187,13 @@ void add_network(Host& host) {
 
 }  // namespace
 
+std::optional<std::int64_t> memory_total_bytes() {
+  const auto bytes = memory_of_the_machine();
+  const auto machine = bytes.find("MemTotal:");
+  if (machine == bytes.end()) return std::nullopt;
+  return std::min(machine->second, Cgroups().memory_limit_bytes().value_or(machine->second));
+}
+
 std::optional<std::int64_t> memory_available_bytes() {
   const auto bytes = memory_of_the_machine();
   const auto machine = bytes.find("MemAvailable:");

@@ -59,8 +59,10 @@ void to_json(nlohmann::json& out, const Host& host);
 // started to see whether namespaces work.
 Host probe_host(double sample_s = 0.1);
 
-// Returns the memory in bytes that processes here can still take: what the machine has, or what the
-// limits of this one's control groups leave, whichever is less. Nothing where it cannot be read.
+// Returns the memory in bytes that processes here can have all together, and that which they can
+// still take: by the machine, or by the limits of this one's control groups, whichever is less.
+// Nothing where it cannot be read.
+std::optional<std::int64_t> memory_total_bytes();
 std::optional<std::int64_t> memory_available_bytes();
 
 // Returns the load average of the last minute; nothing where it cannot be read.

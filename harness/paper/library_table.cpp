@@ -36,7 +36,7 @@ const std::vector<StandIn>& stand_ins() {
       {"libcublasLt", "cublasLt.*", {"cublaslt"}, 15, "cublasLtMatmul", "", ""},
       {"libcudnn",
        "cudnn.*",
-       {"cudnn"},
+       {"cudnn", "cudnn_graphs"},
        3000,
        "cudnn(Set|Destroy|Convolution|BatchNormalization|PoolingForward).*",
        "",

@@ -46,6 +46,14 @@ std::string find_include_folder(const std::string& torch, const std::string& hea
   return fs::exists(installed + "/" + header) ? installed : "";
 }
 
+// Returns the library that knows the workspaces of convolutions, which may not exist; "": torch has
+// no cuDNN beside it.
+std::string cudnn_graphs(const std::string& torch) {
+  const std::string include = find_include_folder(torch, "cudnn_version.h");
+  if (include.empty()) return "";
+  return (fs::path(include).parent_path() / "lib/libcudnn_graph.so.9").string();
+}
+
 std::string include_folder(const std::string& torch, const std::string& header) {
   const std::string found = find_include_folder(torch, header);
   if (!found.empty()) return found;
@@ -178,8 +186,9 @@ std::string made_of(const std::string& torch, const std::string& source_dir,
     for (const std::string& source : row.sources) sources.push_back(kSources + source + ".cpp");
     rows += fmt::format("{} {} {} {}", row.stem, row.functions, row.refusal, row.computes);
   }
-  return launch::file_identity(torch + "/lib/libtorch_cuda.so") + launch::file_identity(compiler) +
-         rows + launch::text_of_sources(source_dir, sources);
+  return launch::file_identity(torch + "/lib/libtorch_cuda.so") +
+         launch::file_identity(cudnn_graphs(torch)) + launch::file_identity(compiler) + rows +
+         launch::text_of_sources(source_dir, sources);
 }
 
 }  // namespace
@@ -210,9 +219,10 @@ std::string build_standins(const std::string& torch) {
     for (const char* header : {"cuda_runtime_api.h", "nccl.h"}) {
       workshop.include.insert(workshop.include.end(), {"-isystem", include_folder(torch, header)});
     }
-    // Where it is: the version that torch asks for.
-    if (const std::string cudnn = find_include_folder(torch, "cudnn_version.h"); !cudnn.empty()) {
-      workshop.include.insert(workshop.include.end(), {"-isystem", cudnn});
+    if (const std::string graphs = cudnn_graphs(torch); !graphs.empty()) {
+      workshop.include.insert(workshop.include.end(),
+                              {"-isystem", include_folder(torch, "cudnn_version.h"),
+                               fmt::format("-DGRADSYNC_PAPER_CUDNN=\"{}\"", graphs)});
     }
     build.make(
         [&](const std::string& folder) {
@@ -234,8 +244,6 @@ std::vector<std::pair<std::string, std::string>> environment_of(const std::strin
   const std::string others = before == nullptr || *before == '\0' ? "" : fmt::format(":{}", before);
   return {{"GRADSYNC_PAPER", gpus},
           {"LD_PRELOAD", library + others},
-          // cuDNN of paper has the older of its two interfaces, which torch still knows.
-          {"TORCH_CUDNN_V8_API_DISABLED", "1"},
           // Triton asks the system where the driver is.
           {"TRITON_LIBCUDA_PATH", fs::path(library).parent_path()}};
 }

@@ -3,14 +3,18 @@
 What torch itself says within the job is the oracle: its own statistics, and its own message.
 
 Covers: predict_job.cpp, job_fit.cpp, libraries.cpp, fit/replay.cpp, recorder/replay.cpp,
-recorder/allocation_recorder.cpp, gradsync_watch_allocations.py, gradsync_watch_world.py.
+recorder/allocation_recorder.cpp, gradsync_watch_allocations.py, gradsync_watch_world.py,
+cudnn_graphs.cpp, job_processes.cpp.
 """
 
 import json
 import unittest
 
-from program import free_port
+from limits_test import memory_of
+from program import PROGRAM, free_port
 from watch_test import TORCH_PYTHON, WatchTest
+
+LENT = 64 << 20
 
 # Two ranks, three micro-batches of which the last synchronizes; a rank writes down what torch says
 # before each step of its optimizer.
@@ -55,6 +59,54 @@ for step in range(4):
     model(torch.ones(8, 1024, device="cuda")).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
+"""
+# Blocks of 64 MiB, each lent to another stream: the host waits for every second of sixteen, and for
+# none of eight.
+LENDING = """import torch
+held = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(held.parameters(), lr=0.1)
+side = torch.cuda.Stream()
+def lend(waits):
+    torch.empty(64 << 20, dtype=torch.uint8, device="cuda").record_stream(side)
+    if waits:
+        side.synchronize()
+for number in range(16):
+    lend(waits=number % 2)
+torch.cuda.synchronize()
+for number in range(8):
+    lend(waits=False)
+held(torch.ones(8, 64, device="cuda")).sum().backward()
+optimizer.step()
+"""
+# What its convolution takes beside its output, in two layouts, stands in a file; then how many ones
+# are not zero where nothing counts them.
+CONVOLVING = """import json, sys, torch
+def beside_output(layout, kind):
+    layer = torch.nn.Conv2d(64, 64, 3, padding=1, bias=False).to("cuda", kind, memory_format=layout)
+    images = torch.ones(32, 64, 56, 56, dtype=kind, device="cuda").to(memory_format=layout)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    result = layer(images)
+    said = torch.cuda.max_memory_allocated() - before - result.nbytes
+    result.sum().backward()
+    torch.optim.SGD(layer.parameters(), lr=0.1).step()
+    return said
+said = [beside_output(torch.contiguous_format, torch.float32),
+        beside_output(torch.channels_last, torch.bfloat16)]
+torch.full((128,), 7, dtype=torch.int32).cuda()  # is let go at once
+said.append(len(torch.ones(8, device="cuda").nonzero()))
+with open(sys.argv[1], "w") as file:
+    json.dump(said, file)
+"""
+# It takes memory of the host until little of 1 GiB is left, and then more in small steps.
+HOARDING = """import time
+held = []
+def take(mib):
+    held.append(bytearray(b"x") * (mib << 20))
+take(900)
+while True:
+    take(4)
+    time.sleep(0.2)
 """
 
 
@@ -154,6 +206,54 @@ class PredictJobTest(JobFitTest):
         outcome = self.predict(GPU + "raise SystemExit(3)", processes=0)
         self.assertEqual(outcome.status, 5, outcome.err)
         self.assertIn("made 1 of 3 steps, then exited with status 3", outcome.err)
+
+    def test_blocks_lent_to_other_streams_come_back_between_at_once_and_when_the_host_waits(self):
+        fit = self.told(self.predict(LENDING, processes=0, options=("--json", "--steps", "1")))
+        (rank,) = fit["ranks"]
+        self.assertLess(rank["peak_reserved_bytes"], 3 * LENT)
+        self.assertEqual(rank["behind"]["status"], "ok")
+        self.assertGreaterEqual(rank["behind"]["peak_reserved_bytes"], 8 * LENT)
+        self.assertLess(rank["behind"]["peak_reserved_bytes"], 9 * LENT)
+
+    def test_a_convolution_takes_the_workspace_that_cudnn_asks_for(self):
+        said = self.place / "said"
+        fit = self.told(self.predict(CONVOLVING, said, processes=0, options=("--json",)))
+        as_images, as_channels, counted = json.loads(said.read_text())
+        # It reorders what it reads, or more; what is in its own order it takes as it is.
+        images = 4 * 32 * 64 * 56 * 56
+        self.assertGreaterEqual(as_images, images)
+        self.assertLess(as_images, 4 * images)
+        self.assertLess(as_channels, 1 << 20)
+        self.assertEqual(counted, 0, "not what the block held before")
+        self.assertIsNone(fit["ranks"][0]["behind"])
+        less = fit["ranks"][0]["peak_allocated_bytes"]
+        less -= fit["without_workspaces"]["peak_allocated_bytes"]
+        self.assertGreater(less, images // 2)
+        self.assertLess(less, 4 * images)
+
+    def test_what_leaves_no_room_for_a_context_does_not_fit(self):
+        held = 'held = torch.empty(900 << 20, dtype=torch.uint8, device="cuda")\n'
+        job = GPU.replace("held", held + "held", 1)
+        fit = self.told(self.predict(job, on="1x1GiB", processes=0, options=("--json",)))
+        (rank,) = fit["ranks"]
+        self.assertEqual((rank["status"], rank["fits"]), ("ok", "no"))
+
+    def test_a_job_is_ended_before_the_host_is_out_of_memory(self):
+        file = self.place / "job.py"
+        file.write_text(HOARDING)
+        for command in ("predict", "memory"), ("watch",):
+            with self.subTest(command), memory_of(1 << 30) as group:
+                if group is None:
+                    self.skipTest("this user may make no control groups here")
+                join = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group), PROGRAM)
+                job = (*command, "--on", "h100", "--", TORCH_PYTHON, file)
+                outcome = self.call(*job, command=join)
+                self.assertEqual(outcome.status, 4, outcome.err)
+                self.assertRegex(
+                    outcome.err,
+                    r"hold 9\d\d\.\d MiB of the host's memory, .* of 1\.00 GiB are left",
+                )
+                self.assertIn('torch.device("meta")', outcome.err)
 
     def test_wrong_words_are_refused(self):
         refuse = self.assert_refused

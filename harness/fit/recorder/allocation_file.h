@@ -40,13 +40,15 @@ enum class Action : std::uint8_t {
 };
 
 // What a labelled block holds.
-enum class Holds : std::uint8_t { Parameter, Gradient, OptimizerState };
+enum class Holds : std::uint8_t { Parameter, Gradient, OptimizerState, Workspace };
 
 struct AllocationRecord {
   Action action;
   Holds holds;  // of a Label
   std::uint16_t device;
-  std::uint32_t site;  // of an Alloc: a number of the text file; 0: no Python ran on the thread
+  // An Alloc's number of the text file; 0: no Python ran on the thread. A FreeCompleted has here
+  // how many events the allocator asked for first; 0: no other stream had used the block.
+  std::uint32_t site;
   std::uint64_t address;
   std::uint64_t size;
   std::uint64_t stream;

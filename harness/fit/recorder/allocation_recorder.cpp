@@ -5,6 +5,7 @@
 // torch asks where Python is before it takes the lock of a device's allocator, and tells what was
 // done while it holds that: only the first may take the interpreter's.
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <dlfcn.h>
 
 #include <cstdio>
 #include <map>
@@ -141,6 +142,28 @@ std::uint64_t pool_of(const Entry& entry) {
   return 0;
 }
 
+// Returns a function that the GPUs of paper have for this; null where a process has real ones.
+template <typename Function>
+Function* of_paper(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+// Torch completes a free at once, or asks for an event of each stream that used the block first.
+std::uint32_t events_asked_since_free(Action action) {
+  static auto* count = of_paper<std::uint64_t()>("gradsync_paper_events_asked");
+  thread_local std::uint64_t at_free = 0;
+  if (count == nullptr) return 0;
+  if (action == Action::Free) at_free = count();
+  return static_cast<std::uint32_t>(count() - at_free);
+}
+
+// Nothing is computed into it: it is to read as zeros, not as what was there before.
+void renew(const AllocationRecord& record) {
+  static auto* new_block = of_paper<void(void*, std::size_t)>("gradsync_paper_new_block");
+  if (new_block == nullptr) return;
+  new_block(reinterpret_cast<void*>(static_cast<std::uintptr_t>(record.address)), record.size);
+}
+
 void keep(AllocationRecord record, const Place* place) {
   const auto statistics = allocator::getDeviceStats(static_cast<c10::DeviceIndex>(record.device));
   record.peak_allocated = statistics.allocated_bytes[0].peak;
@@ -160,9 +183,28 @@ void see(const Entry& entry) {
   record.size = entry.size_;
   record.stream = stream_of(entry);
   record.pool = pool_of(entry);
+  const std::uint32_t asked = events_asked_since_free(record.action);
+  if (record.action == Action::FreeCompleted) record.site = asked;
+  if (record.action == Action::Alloc) renew(record);
   const auto* context = dynamic_cast<const Context*>(entry.context_.get());
   const bool is_known = context != nullptr && !std::get<0>(context->place).empty();
   keep(record, record.action == Action::Alloc && is_known ? &context->place : nullptr);
+}
+
+void label(int device, std::uint64_t address, Holds holds) {
+  AllocationRecord record{};
+  record.action = Action::Label;
+  record.holds = holds;
+  record.device = static_cast<std::uint16_t>(device);
+  record.address = address;
+  keep(record, nullptr);
+}
+
+void mark(int device, Action action) {
+  AllocationRecord record{};
+  record.action = action;
+  record.device = static_cast<std::uint16_t>(device);
+  keep(record, nullptr);
 }
 
 }  // namespace
@@ -179,28 +221,33 @@ GRADSYNC_EXPORT bool gradsync_record_allocations(const char* path) {
   own.names = std::fopen((std::string(path) + kNamesSuffix).c_str(), "a");
   if (own.names == nullptr) return false;
   ask_for_contexts();
+  using Told = void(int device, void* workspace);
+  if (auto* tell = of_paper<void(Told*)>("gradsync_paper_tell_workspaces"); tell != nullptr) {
+    tell([](int device, void* workspace) {
+      label(device, reinterpret_cast<std::uintptr_t>(workspace), Holds::Workspace);
+    });
+  }
   allocator::attachAllocatorTraceTracker([](const auto& entry) { see(entry); });
   return true;
 }
 
-// Says that the block which holds `address` is a `holds` (gradsync::fit::Holds).
-GRADSYNC_EXPORT void gradsync_label_allocation(int device, std::uint64_t address, int holds) {
-  using namespace gradsync::fit;
-  AllocationRecord record{};
-  record.action = Action::Label;
-  record.holds = static_cast<Holds>(holds);
-  record.device = static_cast<std::uint16_t>(device);
-  record.address = address;
-  keep(record, nullptr);
+// Each says what the block that holds `address` is for.
+GRADSYNC_EXPORT void gradsync_label_parameter(int device, std::uint64_t address) {
+  gradsync::fit::label(device, address, gradsync::fit::Holds::Parameter);
+}
+GRADSYNC_EXPORT void gradsync_label_gradient(int device, std::uint64_t address) {
+  gradsync::fit::label(device, address, gradsync::fit::Holds::Gradient);
+}
+GRADSYNC_EXPORT void gradsync_label_optimizer_state(int device, std::uint64_t address) {
+  gradsync::fit::label(device, address, gradsync::fit::Holds::OptimizerState);
 }
 
-// Keeps an Action that torch does not call back for.
-GRADSYNC_EXPORT void gradsync_mark_allocations(int device, int action) {
-  using namespace gradsync::fit;
-  AllocationRecord record{};
-  record.action = static_cast<Action>(action);
-  record.device = static_cast<std::uint16_t>(device);
-  keep(record, nullptr);
+// What torch does not call back for.
+GRADSYNC_EXPORT void gradsync_mark_empty_cache(int device) {
+  gradsync::fit::mark(device, gradsync::fit::Action::EmptyCache);
+}
+GRADSYNC_EXPORT void gradsync_mark_end(int device) {
+  gradsync::fit::mark(device, gradsync::fit::Action::End);
 }
 
 // Adds a line to the file of names.

@@ -1,6 +1,6 @@
 // Replays what a job asked of torch's caching allocator to the same allocator under other settings:
-// PYTORCH_ALLOC_CONF=... replay FILE DEVICE, with GPUs of paper preloaded. Linked with the
-// allocator's own library alone, so that torch itself need not be loaded.
+// PYTORCH_ALLOC_CONF=... replay FILE DEVICE [without-workspaces], with GPUs of paper preloaded.
+// Linked with the allocator's own library alone, so that torch itself need not be loaded.
 //
 // Prints one line: the most that was allocated and reserved, in bytes, and 1 where memory was out,
 // else 0. Where it was out in the job, the same is asked for here; a job that went on goes on here.
@@ -96,6 +96,22 @@ std::vector<AllocationRecord> read(const char* path, c10::DeviceIndex device) {
   return records;
 }
 
+// Takes away the blocks that are labelled as workspaces. Their frees find nothing then.
+void remove_workspaces(std::vector<AllocationRecord>& records) {
+  std::unordered_map<std::uint64_t, std::size_t> last;  // by address
+  std::vector<bool> is_workspace(records.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const AllocationRecord& record = records[i];
+    if (record.action == Action::Alloc) last[record.address] = i;
+    if (record.action != Action::Label || record.holds != Holds::Workspace) continue;
+    if (const auto found = last.find(record.address); found != last.end()) {
+      is_workspace[found->second] = true;
+    }
+  }
+  std::size_t i = 0;
+  std::erase_if(records, [&](const AllocationRecord&) { return is_workspace[i++]; });
+}
+
 // Whether memory that is out here ends the job: it got none where it was out there, and went on.
 bool is_the_end(const AllocationRecord* record, const AllocationRecord* end) {
   if (record->action != Action::OutOfMemory) return true;
@@ -103,9 +119,10 @@ bool is_the_end(const AllocationRecord* record, const AllocationRecord* end) {
                       [](const AllocationRecord& later) { return later.action == Action::Alloc; });
 }
 
-int replay(const char* path, c10::DeviceIndex device) {
-  const std::vector<AllocationRecord> records = read(path, device);
+int replay(const char* path, c10::DeviceIndex device, bool without_workspaces) {
+  std::vector<AllocationRecord> records = read(path, device);
   if (records.empty()) return 2;
+  if (without_workspaces) remove_workspaces(records);
   allocator::init(c10::cuda::device_count());
   c10::cuda::set_device(device);
   Replay replay;
@@ -125,9 +142,9 @@ int replay(const char* path, c10::DeviceIndex device) {
 }  // namespace gradsync::fit
 
 int main(int count, char** words) {
-  if (count != 3) return 2;
-  const int status =
-      gradsync::fit::replay(words[1], static_cast<c10::DeviceIndex>(std::atoi(words[2])));
+  if (count != 3 && count != 4) return 2;
+  const int status = gradsync::fit::replay(
+      words[1], static_cast<c10::DeviceIndex>(std::atoi(words[2])), count == 4);
   std::fflush(stdout);
   std::_Exit(status);  // blocks that the job still held are no leak
 }

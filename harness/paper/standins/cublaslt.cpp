@@ -4,6 +4,12 @@
 #include <cstddef>
 #include <cstring>
 
+#if __has_include(<cublas_api.h>)
+#include <cublas_api.h>
+#else
+#define CUBLAS_VERSION 120000
+#endif
+
 namespace {
 
 constexpr std::size_t kDescriptorBytes = 256;
@@ -31,6 +37,10 @@ int drop(void* descriptor) {
 
 extern "C" {
 
+// cuDNN asks for it.
+std::size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
+}
 int cublasLtCreate(void** handle) {
   return make(handle);
 }

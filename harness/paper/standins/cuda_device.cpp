@@ -7,6 +7,7 @@
 
 #include "harness/paper/standins/attributes.h"
 #include "harness/paper/standins/machine.h"
+#include "harness/paper/standins/stream_state.h"
 
 using namespace gradsync::paper;
 
@@ -153,6 +154,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 }
 
 CUresult cuCtxSynchronize() {
+  host_waits_for_all();
   return CUDA_SUCCESS;
 }
 

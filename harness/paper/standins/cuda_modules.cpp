@@ -1,5 +1,5 @@
-// The CUDA driver of paper: modules and kernels, as Triton and NVRTC load them, and streams. A
-// module's code is never looked at, and its kernels go nowhere.
+// The CUDA driver of paper: modules and kernels, as Triton, NVRTC and cuDNN load them, and streams.
+// A module's code is never looked at, and its kernels go nowhere.
 #include <cuda.h>
 
 #include "harness/paper/standins/stream_state.h"
@@ -12,8 +12,15 @@ namespace {
 // What stands for every module, and for every kernel.
 char any_module, any_function;
 
-CUresult load(CUmodule* module) {
-  *module = reinterpret_cast<CUmodule>(&any_module);
+template <typename Module>
+CUresult load(Module* module) {
+  *module = reinterpret_cast<Module>(&any_module);
+  return CUDA_SUCCESS;
+}
+
+template <typename Function>
+CUresult find(Function* function) {
+  *function = reinterpret_cast<Function>(&any_function);
   return CUDA_SUCCESS;
 }
 
@@ -44,9 +51,35 @@ CUresult cuModuleUnload(CUmodule) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
-  *function = reinterpret_cast<CUfunction>(&any_function);
+  return find(function);
+}
+
+#if CUDA_VERSION >= 12000
+CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return load(library);
+}
+
+CUresult cuLibraryUnload(CUlibrary) {
   return CUDA_SUCCESS;
 }
+
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary) {
+  return load(module);
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char*) {
+  return find(kernel);
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel) {
+  return find(function);
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) {
+  return CUDA_SUCCESS;
+}
+#endif
 
 // Little of everything: no kernel spills, none is refused for what it needs.
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction) {
@@ -109,8 +142,11 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   return cuDevicePrimaryCtxRetain(context, stream->device);
 }
 
-CUresult cuStreamSynchronize(CUstream stream) {
-  return stream_of(stream) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+CUresult cuStreamSynchronize(CUstream handle) {
+  const Stream* stream = stream_of(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  host_waits_for(*stream);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {

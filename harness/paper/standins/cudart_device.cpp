@@ -9,6 +9,7 @@
 #include "harness/paper/standins/cudart_error.h"
 #include "harness/paper/standins/driver_entry.h"
 #include "harness/paper/standins/machine.h"
+#include "harness/paper/standins/stream_state.h"
 
 namespace gradsync::paper {
 namespace {
@@ -34,6 +35,7 @@ constexpr ErrorText kErrors[] = {
      "peer access is already enabled"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed now"},
 };
 
@@ -162,6 +164,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  host_waits_for_all();
   return cudaSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include "harness/paper/standins/machine.h"
 #include "harness/paper/standins/memory.h"
 #include "harness/paper/standins/pools.h"
+#include "harness/paper/standins/stream_state.h"
 #include "harness/paper/standins/streams.h"
 
 using namespace gradsync::paper;
@@ -54,6 +55,7 @@ cudaError_t cudaMallocManaged(void** block, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFree(void* block) {
+  host_waits_for_all();
   return remember(block == nullptr || release(block) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -105,6 +107,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  host_waits_for(*stream_of(nullptr));
   copy(to, from, bytes);
   return cudaSuccess;
 }

@@ -81,14 +81,18 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return remember(stream_of(stream) == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  const Stream* stream = stream_of(handle);
+  if (stream == nullptr) return remember(cudaErrorInvalidResourceHandle);
+  return is_done(*stream) ? cudaSuccess : remember(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Stream* stream = stream_of(handle);
   if (stream == nullptr) return remember(cudaErrorInvalidResourceHandle);
-  return remember(capture_of(*stream) == nullptr ? cudaSuccess : cudaErrorStreamCaptureUnsupported);
+  if (capture_of(*stream) != nullptr) return remember(cudaErrorStreamCaptureUnsupported);
+  host_waits_for(*stream);
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
@@ -163,7 +167,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
-  const Stream* stream = stream_of(handle);
+  Stream* stream = stream_of(handle);
   if (stream == nullptr || !is_event(event)) return remember(cudaErrorInvalidResourceHandle);
   record(*reinterpret_cast<Event*>(event), *stream);
   return cudaSuccess;
@@ -174,11 +178,15 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return remember(is_event(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  if (!is_event(event)) return remember(cudaErrorInvalidResourceHandle);
+  return remember(has_happened(*reinterpret_cast<const Event*>(event)) ? cudaSuccess
+                                                                       : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return cudaEventQuery(event);
+  if (!is_event(event)) return remember(cudaErrorInvalidResourceHandle);
+  host_waits_for(*reinterpret_cast<Event*>(event));
+  return cudaSuccess;
 }
 
 // The host's time between the two: the device's does not exist.
@@ -195,7 +203,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) 
 
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
   std::memset(handle, 0, sizeof *handle);
-  return cudaEventQuery(event);
+  return remember(is_event(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t) {

@@ -1,6 +1,6 @@
-// cuDNN of paper: handles, descriptors that hold nothing, and one algorithm for each convolution,
-// which needs no workspace. Which algorithm a real cuDNN would take, and what for, it decides by
-// measuring or by rules that are not public.
+// cuDNN of paper: handles, descriptors that hold nothing, and the older of its two interfaces for
+// convolutions, with one algorithm for each, which needs no workspace. Torch takes the newer one
+// where it can (cudnn_graphs.cpp).
 //
 // Declared by hand, as cublas.cpp is. Source: cuDNN API Reference, release 9.
 #include <cstddef>

@@ -1,11 +1,15 @@
 #include "harness/paper/standins/unwritten.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/paper/standins/memory.h"
 #include "harness/paper/standins/python_line.h"
@@ -30,7 +34,9 @@ class Ranges {
     }
     ends_[start] = end;
   }
-  void remove(const char* start, const char* end) {
+  // Returns those of them that were there.
+  std::vector<std::pair<const char*, const char*>> remove(const char* start, const char* end) {
+    std::vector<std::pair<const char*, const char*>> removed;
     auto next = ends_.upper_bound(start);
     if (next != ends_.begin() && std::prev(next)->second > start) --next;
     while (next != ends_.end() && next->first < end) {
@@ -38,7 +44,9 @@ class Ranges {
       next = ends_.erase(next);
       if (from < start) ends_[from] = start;
       if (to > end) ends_[end] = to;
+      removed.emplace_back(std::max(from, start), std::min(to, end));
     }
+    return removed;
   }
   bool has(const char* start, const char* end) const {
     auto next = ends_.upper_bound(start);
@@ -113,6 +121,15 @@ void forget_written(const void* start, std::size_t bytes) {
   Written& all = written();
   const std::lock_guard lock(all.mutex);
   all.ranges.remove(at, at + bytes);
+}
+
+void gradsync_paper_new_block(void* start, std::size_t bytes) {
+  char* at = static_cast<char*>(start);
+  Written& all = written();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [from, to] : all.ranges.remove(at, at + bytes)) {
+    std::memset(at + (from - at), 0, static_cast<std::size_t>(to - from));
+  }
 }
 
 }  // namespace gradsync::paper

@@ -13,4 +13,8 @@ void note_copy(const void* to, const void* from, std::size_t bytes);
 void note_written(const void* to, std::size_t bytes);
 void forget_written(const void* start, std::size_t bytes);
 
+// Torch's allocator gives these bytes to a new block, which reads as zeros again. The recorder of
+// that allocator (harness/fit/recorder) finds it by this name; without it the block has old values.
+extern "C" void gradsync_paper_new_block(void* start, std::size_t bytes);
+
 }  // namespace gradsync::paper

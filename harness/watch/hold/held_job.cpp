@@ -18,6 +18,7 @@
 #include "harness/base/child_process.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/watch/hold/job_processes.h"
 #include "harness/watch/read/read_events.h"
 
 namespace gradsync::watch {
@@ -27,7 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr double kArrivalPollS = 0.1;
 constexpr std::int64_t kAhead = 100;  // steps that a job is allowed beyond those it has taken
-constexpr double kReapS = 0.005;
 constexpr double kKernelS = 60;       // as long as it takes it to end a process
 constexpr std::size_t kTail = 65536;  // bytes of output in which the last words are looked for
 
@@ -65,37 +65,6 @@ std::string last_words(const std::string& path, std::int64_t start) {
     if (line.find("Error") != std::string::npos) with_error = line;
   }
   return with_error.empty() ? with_words : with_error;
-}
-
-// Whether a process has this job's folder in its environment: then it is one of the job's, in
-// whatever process group.
-bool belongs_to(const fs::path& process, const std::string& folder) {
-  std::ifstream file(process / "environ", std::ios::binary);
-  const std::string environment{std::istreambuf_iterator<char>(file), {}};
-  const std::string mark = fmt::format("{}={}", kFolderVariable, folder) + '\0';
-  return environment.find(mark) != std::string::npos;
-}
-
-std::vector<pid_t> processes_of(const std::string& folder) {
-  std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_process = std::isdigit(static_cast<unsigned char>(name.front())) != 0;
-    if (is_process && belongs_to(entry.path(), folder)) found.push_back(std::stoi(name));
-  }
-  return found;
-}
-
-// Launchers put ranks into sessions of their own, and may die before them.
-void kill_what_is_left(const std::string& folder) {
-  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kKernelS);
-  for (;;) {
-    const std::vector<pid_t> left = processes_of(folder);
-    if (left.empty() || steady_clock().now_ns() > deadline_ns) return;
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);
-    steady_clock().sleep_until_ns(steady_clock().now_ns() + nanoseconds(kReapS));
-  }
 }
 
 }  // namespace
@@ -228,7 +197,7 @@ bool HeldJob::has_ended() {
   int status = 0;
   if (pid_ < 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return false;
   pid_ = -1;
-  kill_what_is_left(folder_);
+  kill_processes_of(folder_);
   ended_well_ = status == 0;
   death_ = describe_end(status);
   const std::string words = ended_well_ ? "" : last_words(log_, log_start_);
@@ -247,7 +216,7 @@ void HeldJob::end() {
     }
     pid_ = -1;
   }
-  kill_what_is_left(folder_);
+  kill_processes_of(folder_);
 }
 
 }  // namespace gradsync::watch

@@ -14,6 +14,7 @@
 #include "harness/base/log.h"
 #include "harness/paper/standins.h"
 #include "harness/results/write_file.h"
+#include "harness/watch/hold/job_processes.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/judge/steps/job_counts.h"
@@ -111,7 +112,7 @@ void run(HeldJob& held, const std::optional<int>& steps, SeenJob& seen) {
 }  // namespace
 
 SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
-  const JobTorch torch = find_job_torch(job.command, job.python);
+  const JobTorch torch = job.torch ? *job.torch : find_job_torch(job.command, job.python);
   const EventFolder folder(job.keep);
   EnvironmentChanges environment =
       watching(torch, library_for(torch, folder.path()), folder.path());
@@ -130,6 +131,7 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
         {job.command, environment, folder.path(), job.log, job.processes},
         {.step_s = job.step_deadline_s}, [&] {
           if (poll) poll();
+          if (!job.on.empty()) require_host_memory(folder.path());
           if (job.shows_output) follower.follow();
           if (job.budget_s && seconds(steady_clock().now_ns() - start_ns) > *job.budget_s) {
             throw BudgetIsOver();

@@ -13,6 +13,7 @@
 
 #include "harness/account/records.h"
 #include "harness/watch/hold/held_job.h"
+#include "harness/watch/inject/job_torch.h"
 #include "harness/watch/read/read_events.h"
 
 namespace gradsync::watch {
@@ -20,6 +21,7 @@ namespace gradsync::watch {
 struct WholeJob {
   std::vector<std::string> command;
   std::string python;  // its interpreter, where the command does not show it; "": find it
+  std::optional<JobTorch> torch = {};  // absent: find it
   // GPUs of paper that it has, "8xh100": a peak is then that of a GPU or not known; "": the
   // machine's own.
   std::string on = {};
@@ -50,8 +52,8 @@ struct SeenJob {
 
 // Runs it and waits for its end, or ends it. `poll` is called at least every tenth of a second;
 // what it throws ends the job. Errors: EnvironmentError where there is no torch to watch, or no
-// watcher for it, and as paper::build_standins and HeldJob; ConfigError where there is no such
-// program.
+// watcher for it, and as paper::build_standins, require_host_memory (with GPUs of paper) and
+// HeldJob; ConfigError where there is no such program.
 SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll);
 
 // Returns why a job that ended without a step gave nothing to see: what its processes said, or what

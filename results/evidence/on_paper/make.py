@@ -2,7 +2,8 @@
 same jobs on GPUs of paper before anybody here had read the figures.
 
 foretold.json holds the predictions, published.json the figures, jobs.tar.gz the jobs. known.json
-holds both of jobs whose figures were known before, guide.json the runs of the guide's memory table.
+holds both of jobs whose figures were known before, guide.json the runs of the guide's memory table,
+bounds.json what was found later of jobs whose host may run ahead of the GPU.
 """
 
 import statistics
@@ -15,6 +16,7 @@ PAGE = HERE / "README.md"
 TABLE = ("<!-- foretold -->", "<!-- end of foretold -->")
 KNOWN = ("<!-- known -->", "<!-- end of known -->")
 GUIDE = ("<!-- guide -->", "<!-- end of guide -->")
+BOUNDS = ("<!-- bounds -->", "<!-- end of bounds -->")
 # The guide's own table.
 SAID = {
     "accumulation 1": "69G",
@@ -133,8 +135,26 @@ def guide_table():
     return [*lines, ""]
 
 
+def bounds_table():
+    published = stored.read(HERE / "published.json")
+    reserved = [row for row in rows() if row["quantity"] == "reserved"]
+    jobs = {row["case"]: row for row in reserved}
+    lines = ["", "| case | job | published | at least | at most |", "|:--|:--|--:|--:|--:|"]
+    for bound in stored.read(HERE / "bounds.json"):
+        row = jobs[bound["case"]]
+        unit = UNITS[row["unit_bytes"]]
+        least, most = (bound[f"{end}_bytes"] / row["unit_bytes"] for end in ("least", "most"))
+        figure = published[bound["case"]]["reserved"]
+        lines.append(
+            f"| {bound['case']} | {row['job']} | {number(figure)} {unit} | {number(least)} {unit} |"
+            f" {number(most)} {unit} |"
+        )
+    return [*lines, ""]
+
+
 def pages():
     text = stored.between(PAGE.read_text(), TABLE, table())
+    text = stored.between(text, BOUNDS, bounds_table())
     text = stored.between(text, KNOWN, known_table())
     return {PAGE: stored.between(text, GUIDE, guide_table())}
 

@@ -64,6 +64,37 @@ TEST(FitPage, WhatIsLeftForTheDriverMayBeTooLittle) {
   EXPECT_THAT(fit_page(fit_of({rank_of(0)})), Not(HasSubstr("barely")));
 }
 
+// Torch reserves less than there is: it may fit, or not, beside the least that a context takes.
+TEST(FitPage, WithoutRoomForAContextItDoesNotFit) {
+  RankFit rank = rank_of(0);
+  rank.peak_reserved_bytes = 79 * kGiB;
+  EXPECT_EQ(fits_of(rank, fit_of({}).gpus), Fits::Barely);
+  rank.is_out_beside_context = true;
+  EXPECT_EQ(fits_of(rank, fit_of({}).gpus), Fits::No);
+  EXPECT_THAT(fit_page(fit_of({rank})), HasSubstr("no: not beside its context"));
+  EXPECT_EQ(fit_json(fit_of({rank}))["ranks"][0]["fits"], "no");
+}
+
+TEST(FitPage, SaysHowMuchMoreIsReservedBehindTheHost) {
+  RankFit rank = rank_of(0);
+  rank.behind = Behind{Outcome::Ok, 60 * kGiB};
+  EXPECT_THAT(fit_page(fit_of({rank})),
+              HasSubstr("rank 0 reserves between 50.00 GiB and 60.00 GiB, by how far the host"));
+  EXPECT_EQ(fits_of(rank, fit_of({}).gpus), Fits::Yes);
+  rank.behind->outcome = Outcome::OutOfMemory;
+  EXPECT_EQ(fits_of(rank, fit_of({}).gpus), Fits::Barely);
+  EXPECT_EQ(fit_json(fit_of({rank}))["ranks"][0]["behind"]["status"], "oom");
+  EXPECT_TRUE(fit_json(fit_of({rank_of(0)}))["ranks"][0]["behind"].is_null());
+}
+
+TEST(FitPage, SaysWhatIsDueToWorkspaces) {
+  JobFit fit = fit_of({rank_of(0)});
+  EXPECT_TRUE(fit_json(fit)["without_workspaces"].is_null());
+  fit.without_workspaces = Replayed{38 * kGiB, 41 * kGiB, false};
+  EXPECT_THAT(fit_page(fit), HasSubstr("that cuDNN asks for, rank 0 reserves 41.00 GiB"));
+  EXPECT_EQ(fit_json(fit)["without_workspaces"]["peak_reserved_bytes"], 41 * kGiB);
+}
+
 TEST(FitJson, HasWhatOthersRead) {
   RankFit out = rank_of(1);
   out.outcome = Outcome::OutOfMemory;

@@ -11,10 +11,6 @@ import sys
 import gradsync_watch_recording as recording
 from gradsync_watch_recording import guarded, local
 
-# gradsync::fit::Holds and, of gradsync::fit::Action, what torch does not call back for.
-PARAMETER, GRADIENT, OPTIMIZER_STATE = range(3)
-EMPTY_CACHE, END = 9, 10
-
 # What wrappers put between a module and what its model calls it.
 WRAPPERS = ("module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod")
 
@@ -32,37 +28,40 @@ class Allocations:
         library = ctypes.CDLL(self.path)
         library.gradsync_record_allocations.restype = ctypes.c_bool
         library.gradsync_record_allocations.argtypes = [ctypes.c_char_p]
-        library.gradsync_label_allocation.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_int]
+        for what in ("parameter", "gradient", "optimizer_state"):
+            label = getattr(library, f"gradsync_label_{what}")
+            label.argtypes = [ctypes.c_int, ctypes.c_uint64]
         folder = os.environ["GRADSYNC_WATCH_DIR"]
         file = os.path.join(folder, f"allocations-{os.getpid()}")
         if library.gradsync_record_allocations(os.fsencode(file)):
             self.library = library
 
-    def mark(self, action):
-        if self.library is not None:
-            self.library.gradsync_mark_allocations(
-                sys.modules["torch"].cuda.current_device(), action
-            )
+    def mark_empty_cache(self):
+        self.library.gradsync_mark_empty_cache(recording.torch.cuda.current_device())
 
-    def label(self, tensor, holds):
+    def mark_end(self):
+        self.library.gradsync_mark_end(recording.torch.cuda.current_device())
+
+    def label(self, tensor, what):
         tensor = local(tensor)
         if isinstance(tensor, recording.torch.Tensor) and tensor.is_cuda:
             address = tensor.untyped_storage().data_ptr()
-            self.library.gradsync_label_allocation(tensor.device.index, address, holds)
+            label = getattr(self.library, f"gradsync_label_{what}")
+            label(tensor.device.index, address)
 
     def before_step(self, optimizer):
         if not self.named:
             self.see_modules()
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self.label(parameter, PARAMETER)
+                self.label(parameter, "parameter")
                 if parameter.grad is not None:
-                    self.label(parameter.grad, GRADIENT)
+                    self.label(parameter.grad, "gradient")
 
     def after_step(self, optimizer):
         for state in list(optimizer.state.values()):
             for value in state.values() if isinstance(state, dict) else ():
-                self.label(value, OPTIMIZER_STATE)
+                self.label(value, "optimizer_state")
 
     def see_modules(self):
         """Names them as the model that has them does: each module that no other one has."""
@@ -76,9 +75,9 @@ class Allocations:
                 words = [word for word in name.split(".") if word not in WRAPPERS]
                 self.write("module", id(inner), type(inner).__name__, ".".join(words))
             for parameter in module.parameters():
-                self.label(parameter, PARAMETER)
+                self.label(parameter, "parameter")
                 if parameter.grad is not None:
-                    self.label(parameter.grad, GRADIENT)
+                    self.label(parameter.grad, "gradient")
         self.named = True
 
     def out_of_memory(self, error):
@@ -117,7 +116,7 @@ def after_step(optimizer, *_):
 @guarded
 def at_end():
     if is_on():
-        allocations.mark(END)
+        allocations.mark_end()
 
 
 @guarded
@@ -149,7 +148,7 @@ def watch_memory(module, standing_for):
 
     @standing_for(original)
     def empty_cache(*args, **kwargs):
-        guarded(lambda: is_on() and allocations.mark(EMPTY_CACHE))()
+        guarded(lambda: is_on() and allocations.mark_empty_cache())()
         return original(*args, **kwargs)
 
     module.empty_cache = empty_cache
