@@ -79,6 +79,55 @@ TEST(OpeningNcclOfPaper, MeetsAcrossNetworkNamespaces) {
   });
 }
 
+// Runs `life` in a child whose process namespace is its own, and expects it to end well.
+void in_own_processes(const std::function<void()>& life) {
+  ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    life();
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(OpeningNcclOfPaper, MeetsInAFolderAcrossProcessNamespaces) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root makes process namespaces";
+  const std::string folder = ::testing::TempDir() + "nccl_of_paper_folder";
+  std::filesystem::create_directory(folder);
+  ::setenv("GRADSYNC_PAPER_FOLDER", folder.c_str(), 1);
+  const auto meet = [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = open(2, id, rank), again = nullptr;
+    EXPECT_EQ(sum_ones(comm), ncclSuccess);
+    ASSERT_EQ(ncclCommSplit(comm, 0, rank, &again, nullptr), ncclSuccess);
+    EXPECT_EQ(sum_ones(again), ncclSuccess);
+  };
+  expect_ranks(2, [&](int rank, const ncclUniqueId& id) {
+    if (rank == 0) return meet(rank, id);
+    in_own_processes([&] { meet(rank, id); });
+  });
+  EXPECT_EQ(entries(folder.c_str()), 1) << "of this process, which made the id and opened nothing";
+  std::filesystem::remove_all(folder);
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
+  EXPECT_EQ(last_error().find("no memory to meet in, " + folder), 0U) << last_error();
+  ::unsetenv("GRADSYNC_PAPER_FOLDER");
+}
+
+TEST(OpeningNcclOfPaper, RefusesAnIdOfAnotherProcessNamespace) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root makes process namespaces";
+  expect_ranks(1, [](int, const ncclUniqueId& id) {
+    in_own_processes([&] {
+      ncclComm_t comm = nullptr;
+      EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 1), ncclSystemError);
+      EXPECT_NE(last_error().find("set GRADSYNC_PAPER_FOLDER for every rank"), std::string::npos)
+          << last_error();
+    });
+  });
+}
+
 TEST(OpeningNcclOfPaper, LeavesNothingBehind) {
   const auto shared = entries("/dev/shm");
   const auto ends = run_ranks(2, [](int rank, const ncclUniqueId& id) {
