@@ -87,8 +87,7 @@ CUresult cuDeviceGet(CUdevice* device, int number) {
 }
 
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
-  std::snprintf(name, static_cast<std::size_t>(size), "%s",
-                Machine::here().model().product.c_str());
+  std::snprintf(name, static_cast<std::size_t>(size), "%s", Machine::here().name().c_str());
   return check(device);
 }
 
