@@ -64,7 +64,7 @@ CUresult cuInit(unsigned) {
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
+  *version = CUDA_VERSION + gradsync::paper::kDriverDigit;
   return CUDA_SUCCESS;
 }
 

@@ -190,7 +190,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = CUDART_VERSION + gradsync::paper::kDriverDigit;
   return cudaSuccess;
 }
 
