@@ -20,8 +20,8 @@ constexpr Result kInvalidArgument = 2;
 constexpr Result kNotSupported = 3;
 constexpr Result kNotFound = 6;
 
-// A handle is the number of the GPU, from one on: a null handle is none. Of an instance it is that
-// of its GPU, and its place above kInstance.
+// A handle is the number of the GPU, from one on: a null handle is none. An instance has the number
+// of its GPU and, from kInstance on, its own place.
 constexpr std::uintptr_t kInstance = 1 << 16;
 
 Device handle_of(unsigned gpu, std::uintptr_t instance = 0) {

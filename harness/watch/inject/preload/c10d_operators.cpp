@@ -28,7 +28,7 @@ struct Carrier : c10::DebugInfoBase {
   explicit Carrier(Recorder::Handle handle) : handle(handle) {}
   Recorder::Handle handle;
 };
-// Its place in that information: torch's own tests apart, nobody's. No constant: from torch 2.15 on
+// Its place in that information, which torch's own tests alone use. No constant: from torch 2.15 on
 // it is an object of torch's libraries.
 c10::DebugInfoKind carrier_kind() {
   return c10::DebugInfoKind::TEST_INFO;
