@@ -18,6 +18,10 @@
 
 namespace gradsync::paper {
 
+// The last digit of the driver's version, which is 0 for real drivers. torch.profiler keeps the
+// version in its traces: by this one knows those that were made on paper.
+inline constexpr int kDriverDigit = 9;
+
 struct GpuModel {
   std::string name;          // as it is asked for: "h100"
   std::string product;       // as the driver says it: "NVIDIA H100 80GB HBM3"

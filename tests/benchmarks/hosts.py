@@ -37,10 +37,9 @@ class Holder:
 
 
 class Hosts:
-    def __init__(self, count, place, own_processes=True):
-        """`own_processes`: whether a host sees its own processes alone, as real hosts do."""
+    def __init__(self, count, place):
         self.place = place
-        self.spaces = ["--net", "--uts", "--mount", *(["--pid"] if own_processes else [])]
+        self.spaces = ["--net", "--uts", "--mount", "--pid"]
         self.names = [f"host{number}" for number in range(count)]
         self.switch = Holder("--net")
         self.holders = []
@@ -58,8 +57,7 @@ class Hosts:
         known = self.place / f"hosts_of_{number}"
         known.write_text("127.0.0.1 localhost\n" + "".join(map(self.known_to(number), self.names)))
         script = f"hostname host{number}\nmount --bind {known} /etc/hosts"
-        own_proc = ["--mount-proc"] if "--pid" in self.spaces else []
-        host = Holder(*self.spaces, *own_proc, script=script)
+        host = Holder(*self.spaces, "--mount-proc", script=script)
         link = f"to{number}"
         peer = ("type", "veth", "peer", "name", "eth0", "netns", str(host.pid))
         self.in_switch("ip", "link", "add", link, "master", "bridge", *peer)

@@ -21,13 +21,15 @@ from pathlib import Path
 from fork_server import ForkServer
 from program import free_port
 from tallies import parse, run
-from watch_test import TORCH_PYTHON, WatchTest
-from watch_verdict_test import BY_MPIRUN, CASES, needing_torch
+from watch_test import FORKED_RANKS, TORCH_PYTHON, WatchTest, watched_server
+from watch_verdict_test import BY_MPIRUN, BY_VALUES, CASES, STRANGERS, needing_torch
 
 PROFILED_RANK = Path(__file__).with_name("profiled_rank.py")
 MODES = ("plain", "shapes", "stack")
 # What is judged in every run of the tests.
 FAST = {"improper": "plain", "baseline_fixed": "shapes"}
+# On NCCL a trace names groups, and not that replicas are never reduced: that is not seen.
+MISSED_ON_PAPER = ("hsdp_never",)
 
 
 @dataclass
@@ -52,22 +54,25 @@ def server():
 
 
 class JudgedTest(WatchTest):
+    def end_of_ranks(self, ranks, *words, env):
+        """Returns the exit status of a job, and what it said of errors."""
+        done = server().run(*words, ranks=ranks, env=os.environ | env)
+        return done.returncode, done.stderr
+
     def profiled(self, name, mode):
         """Returns the traces of a job's ranks."""
         case = CASES[name]
         place = self.place / mode
-        done = server().run(
-            *(PROFILED_RANK, place, mode, case.script, *case.words),
-            ranks=case.ranks,
-            env=os.environ
-            | {
+        status, said = self.end_of_ranks(
+            *(case.ranks, PROFILED_RANK, place, mode, case.script, *case.words),
+            env={
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(free_port()),
                 "OMP_NUM_THREADS": "1",
                 "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
             },
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(status, 0, said)
         return [Path(f"{place}.{rank}.json") for rank in range(case.ranks)]
 
     def judged(self, *files):
@@ -131,6 +136,31 @@ class SlowTest(JudgedTest):
     """All jobs, in every mode."""
 
 
+class OnPaper(JudgedTest):
+    """On GPUs of paper, over NCCL: the profiler sees what the CPU did, and nothing of the GPU."""
+
+    def end_of_ranks(self, ranks, *words, env):
+        on = ("--on", "8xh100")
+        place = watched_server(*on).place | {"GRADSYNC_JOB_DEVICE": "cuda"}
+        job = (TORCH_PYTHON, FORKED_RANKS, ranks, *words)
+        outcome = self.watch(*job, options=on, env=env | place)
+        return outcome.status, outcome.err
+
+
+class OnPaperTest(OnPaper):
+    """Some jobs."""
+
+    def test_no_kernels_are_no_reason_to_accuse(self):
+        for name in FAST:
+            self.check(name, "cuda")
+            judged = json.loads((self.place / "judged.json").read_text())
+            self.assertIsNone(judged["per_step"]["step_s"])
+
+
+class SlowOnPaperTest(OnPaper):
+    """All jobs whose verdict does not rest on values."""
+
+
 def add_tests():
     for name, case in CASES.items():
         needs_torch = needing_torch(case.torch)
@@ -145,6 +175,9 @@ def add_tests():
                 self.check(name, mode)
 
         setattr(SlowTest, f"test_{name}", needs_torch(check_all))
+        if name not in (*BY_VALUES, *STRANGERS, *MISSED_ON_PAPER):
+            on_paper = needs_torch(lambda self, name=name: self.check(name, "cuda"))
+            setattr(SlowOnPaperTest, f"test_{name}", on_paper)
 
 
 add_tests()

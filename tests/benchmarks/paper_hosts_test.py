@@ -1,8 +1,8 @@
 """A job on two hosts whose GPUs are of paper: each host is watched into a folder of its own, and
 both are one job, with the verdict and the counts that it has over gloo.
 
-A host has a network and a name of its own, as two machines have; their processes see each other,
-which NCCL of paper needs.
+A host has a network, a name and processes of its own, as containers have: the ranks meet in a
+folder that both have, or are refused.
 """
 
 import json
@@ -21,14 +21,14 @@ GPUS = "h100"
 class TwoHostsOnPaperTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0 or not can_unshare("--net", "--uts", "--mount"):
-            self.skipTest("hosts take root, and namespaces of networks")
-        self.hosts = Hosts(2, self.place, own_processes=False)
+        if os.geteuid() != 0 or not can_unshare("--net", "--uts", "--mount", "--pid"):
+            self.skipTest("hosts take root, and namespaces of networks and processes")
+        self.hosts = Hosts(2, self.place)
         self.addCleanup(self.hosts.end)
         self.folders = [self.place / "first", self.place / "second"]
 
-    def start_on(self, host, job, port):
-        place = {
+    def start_on(self, host, job, port, **meeting):
+        place = meeting | {
             "RANK": host,
             "WORLD_SIZE": 2,
             "LOCAL_RANK": 0,
@@ -43,16 +43,22 @@ class TwoHostsOnPaperTest(ProgramTest):
             | {"GRADSYNC_JOB_DEVICE": "cuda", "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(CACHE)},
         )
 
+    def end_both(self, job, **meeting):
+        port = free_port()
+        hosts = [self.start_on(number, job, port, **meeting) for number in range(2)]
+        return [self.finish(host) for host in hosts]
+
     def watch_both(self, job):
         """Returns what the ranks of the job counted themselves."""
-        port = free_port()
+        folder = self.place / "meetings"
+        folder.mkdir()
         counted = {}
-        for host in [self.start_on(number, job, port) for number in range(2)]:
-            outcome = self.finish(host)
+        for outcome in self.end_both(job, GRADSYNC_PAPER_FOLDER=folder):
             self.assertEqual(outcome.status, 0, outcome.err)
             self.assertIn("1 of 2 ranks were seen", outcome.err)
             counted |= {said["rank"]: said["collectives"] for said in objects_in(outcome.out)}
         self.assertEqual(sorted(counted), [0, 1])
+        self.assertEqual(list(folder.iterdir()), [])
         return counted
 
     def report(self, *options):
@@ -74,6 +80,12 @@ class TwoHostsOnPaperTest(ProgramTest):
         self.assertIsNone(seen["per_step"]["step_s"])
         self.assertIn(f"nothing was computed or timed ({GPUS})", " ".join(seen["faults"]))
         self.assert_refused(self.report("--format", "trace"), "GPUs of paper", "nothing was timed")
+
+    def test_without_a_folder_the_remedy_is_named_and_nobody_waits_for_ever(self):
+        first, second = self.end_both(jobs_in(JOBS)["improper"], GRADSYNC_PAPER_DEADLINE_S=5)
+        self.assertIn("set GRADSYNC_PAPER_FOLDER for every rank to a folder", second.err)
+        self.assertIn("rank 1 never came to the opening of the communicator within 5 s", first.err)
+        self.assertEqual({outcome.status for outcome in (first, second)}, {1})
 
 
 if __name__ == "__main__":

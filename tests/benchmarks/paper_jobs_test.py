@@ -9,11 +9,13 @@ gradsync_watch_paper.py.
 import json
 import unittest
 
-from program import free_port
+from program import PROGRAM, free_port
 from watch_test import TORCH_PYTHON, WatchTest
 
+# torch counts by NVML, which lists all of the machine, what CUDA_VISIBLE_DEVICES leaves of it.
 START = """import json, torch
-print(json.dumps([torch.cuda.device_count(), torch.cuda.get_device_name(1)]))
+buses = [torch.cuda.get_device_properties(i).pci_bus_id for i in range(torch.cuda.device_count())]
+print(json.dumps([buses, torch.cuda.get_device_name(1)]))
 """
 OUT_OF_MEMORY = """import torch
 held = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
@@ -119,15 +121,25 @@ class PaperJobTest(WatchTest):
         file.write_text(text)
         return file
 
-    def run_job(self, text, *before, options=(), on="2xa100-80"):
+    def run_job(self, text, *before, options=(), on="2xa100-80", env=None):
         job = (TORCH_PYTHON, *before, self.script(text))
-        outcome = self.watch(*job, options=("--on", on, *options))
+        outcome = self.watch(*job, options=("--on", on, *options), env=env)
         self.assertEqual(outcome.status, 0, outcome.err)
         return outcome
 
     def test_the_gpus_are_those_that_were_asked_for(self):
-        outcome = self.run_job(START)
-        self.assertEqual(json.loads(outcome.out), [2, "NVIDIA A100-SXM4-80GB"])
+        outcome = self.run_job(START, on="4xa100-80", env={"CUDA_VISIBLE_DEVICES": "3,1"})
+        self.assertEqual(json.loads(outcome.out), [[4, 2], "NVIDIA A100-SXM4-80GB"])
+
+    def test_doctor_speaks_of_the_gpus_that_the_ranks_use(self):
+        for on, env, words in (
+            ("4xh100", {"CUDA_VISIBLE_DEVICES": "3"}, ["GPU 3 (NVIDIA H100 80GB HBM3) is idle"]),
+            ("h100", {"GRADSYNC_PAPER_MIG": "2"}, ["is divided into 2 MIG instances", "-mig 0"]),
+        ):
+            outcome = self.watch(PROGRAM, "doctor", options=("--on", on), env=env)
+            for text in words:
+                self.assertIn(text, outcome.out)
+            self.assertNotIn("GPU 1", outcome.out)
 
     def test_out_of_memory_is_torchs_own(self):
         outcome = self.run_job(OUT_OF_MEMORY)
@@ -164,8 +176,8 @@ class PaperJobTest(WatchTest):
         self.assertEqual(seen["per_step"]["synchronized"], 2)
         self.assertIsNone(seen["per_step"]["step_s"])
         for rank in seen["ranks"]:
-            # One alone, eight of DDP, the call that was captured and its three replays.
-            self.assertEqual(rank["collectives"]["all_reduce"]["count"], 1 + 8 + 1 + 3)
+            # One alone, eight of DDP, three replays of what was captured, which did not run then.
+            self.assertEqual(rank["collectives"]["all_reduce"]["count"], 1 + 8 + 3)
         self.assertIn("GPUs of paper: nothing was computed or timed (2xa100-80)", outcome.err)
 
     def test_ranks_exchange_objects(self):

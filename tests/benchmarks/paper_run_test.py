@@ -6,7 +6,15 @@ import os
 import unittest
 from pathlib import Path
 
-from program import CACHE, PROGRAM, QUICK, ProgramTest, needs_network_namespaces, with_cells
+from program import (
+    CACHE,
+    PROGRAM,
+    QUICK,
+    ProgramTest,
+    free_port,
+    needs_network_namespaces,
+    with_cells,
+)
 
 STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
 SAID = "GPUs of paper: nothing was computed or timed"
@@ -54,29 +62,40 @@ def sent(trial):
     ]
 
 
-@unittest.skipUnless(has_module(), "this build has no CUDA module")
-class PaperRunTest(ProgramTest):
+class PaperPlanTest(ProgramTest):
+    def run_on_paper(self, plan, *arguments, out="paper", **env):
+        env = {"XDG_CACHE_HOME": str(CACHE)} | env
+        return self.run_plan(plan, "--device", "paper", *arguments, out=out, env=env)
+
     def on_paper(self, plan, *arguments, out="paper"):
-        outcome = self.run_plan(
-            plan, "--device", "paper", *arguments, out=out, env={"XDG_CACHE_HOME": str(CACHE)}
-        )
+        outcome = self.run_on_paper(plan, *arguments, out=out)
         self.assertEqual(outcome.status, 0, outcome.err)
         for trial in self.trials(out):
-            if trial["status"] != "oom":
+            if trial["status"] == "ok":
                 self.assertTrue(trial["ledger"]["matches"], trial["ledger"]["mismatch"])
         return outcome
 
-    def assert_same_collectives(self, plan):
-        self.on_paper(plan)
-        outcome = self.run_plan(plan, "--device", "cpu", "--backend", "gloo", out="gloo")
+    def assert_same_collectives(self, plan, out="paper"):
+        """Returns the trials on paper."""
+        self.on_paper(plan, out=out)
+        outcome = self.run_plan(plan, "--device", "cpu", "--backend", "gloo", out=f"{out}_gloo")
         self.assertEqual(outcome.status, 0, outcome.err)
-        on_cpu = {trial["order"]: trial for trial in self.trials("gloo")}
-        for trial in self.trials("paper"):
+        on_cpu = {trial["order"]: trial for trial in self.trials(f"{out}_gloo")}
+        trials = self.trials(out)
+        self.assertEqual(len(trials), len(on_cpu))
+        for trial in trials:
             twin = on_cpu[trial["order"]]
             self.assertEqual(trial["cell"], twin["cell"])
+            self.assertEqual(trial["status"], twin["status"], trial["cell"])
+            if trial["status"] != "ok":
+                continue
             self.assertEqual(trial["ledger"]["per_step"], twin["ledger"]["per_step"])
             self.assertEqual(sent(trial), sent(twin), trial["cell"])
+        return trials
 
+
+@unittest.skipUnless(has_module(), "this build has no CUDA module")
+class PaperRunTest(PaperPlanTest):
     def test_every_wrapper_sends_what_it_sends_over_gloo(self):
         self.assert_same_collectives(EVERYTHING)
 
@@ -167,6 +186,40 @@ class PaperRunTest(ProgramTest):
         }
         self.assertEqual(statuses[4 << 30][0], "ok")
         self.assertEqual(statuses[40 << 20][0], "oom")
+
+    def test_what_nccl_fails_at_is_the_trials_reason(self):
+        for injected, status, words in (
+            ("duplicate_gpu", "failed", "NCCL error"),
+            ("async_error:rank=1,call=9", "failed", "NCCL .*(was aborted|remote process exited)"),
+            ("never:rank=1,call=9", "timeout", "in collective #9"),
+        ):
+            with self.subTest(injected):
+                plan = QUICK | {"timeout_s": 3}
+                outcome = self.run_on_paper(plan, out=injected, GRADSYNC_PAPER_NCCL=injected)
+                self.assertEqual(outcome.status, 5, outcome.err)
+                [trial] = self.trials(injected)
+                self.assertEqual(trial["status"], status)
+                self.assertRegex(trial["reason"], words)
+
+    def test_instances_of_one_gpu_are_refused_where_nccl_takes_them_for_it(self):
+        port = str(free_port())
+        place = {
+            "WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        tasks = []
+        for rank in range(2):
+            instance = f"MIG-70617065-7200-0000-0000-000000000{rank + 1}01"
+            env = place | {"RANK": str(rank), "LOCAL_RANK": str(rank), "GRADSYNC_PAPER_MIG": "2"}
+            env |= {"CUDA_VISIBLE_DEVICES": instance, "XDG_CACHE_HOME": str(CACHE)}
+            options = ("--device", "paper", "--on", "h100", "--out", self.place / "run")
+            tasks.append(self.start("run", self.plan_file(QUICK), *options, env=env))
+        first, _ = [self.finish(task) for task in tasks]
+        if first.status == 0:  # its NCCL is 2.30 or later
+            return
+        self.assert_refused(first, "MIG instances of one GPU", "nvidia-smi -mig 0", status=4)
 
     def test_what_does_not_go_together_is_refused(self):
         for arguments, words in {

@@ -3,8 +3,8 @@ up, and writes the trace of its rank.
 
 usage: profiled_rank.py PLACE HOW SCRIPT [ARGUMENT]...      started once per rank
 
-PLACE.RANK.json is the trace. HOW says with words what else it is to hold: "shapes", "stack";
-"plain" has neither.
+PLACE.RANK.json is the trace. HOW says with words what else it is to hold: "shapes", "stack", and
+what the GPU ran: "cuda"; "plain" has none.
 """
 
 import os
@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 def main():
     place, how, script, *arguments = sys.argv[1:]
     profiler = profile(
-        activities=[ProfilerActivity.CPU],
+        activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if "cuda" in how else [])],
         record_shapes="shapes" in how,
         with_stack="stack" in how,
     )

@@ -65,7 +65,7 @@ CUresult cuInit(unsigned) {
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
+  *version = CUDA_VERSION + gradsync::paper::kDriverDigit;
   return CUDA_SUCCESS;
 }
 
@@ -88,8 +88,7 @@ CUresult cuDeviceGet(CUdevice* device, int number) {
 }
 
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
-  std::snprintf(name, static_cast<std::size_t>(size), "%s",
-                Machine::here().model().product.c_str());
+  std::snprintf(name, static_cast<std::size_t>(size), "%s", Machine::here().name().c_str());
   return check(device);
 }
 

@@ -121,7 +121,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (const cudaError_t error = check_device(device)) return error;
   const Machine& machine = Machine::here();
   std::memset(properties, 0, sizeof *properties);
-  std::snprintf(properties->name, sizeof properties->name, "%s", machine.model().product.c_str());
+  std::snprintf(properties->name, sizeof properties->name, "%s", machine.name().c_str());
   std::memcpy(properties->uuid.bytes, machine.uuid(device).data(), sizeof properties->uuid.bytes);
   properties->totalGlobalMem = machine.total_bytes();
   properties->major = machine.model().major;
@@ -193,7 +193,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = CUDART_VERSION + gradsync::paper::kDriverDigit;
   return cudaSuccess;
 }
 

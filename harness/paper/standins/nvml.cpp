@@ -1,5 +1,6 @@
-// NVML of paper: which GPUs there are, and how full. A caller that looks for a function which
-// it does not have (dlsym) finds none, as with an older driver.
+// NVML of paper: which GPUs the machine has, in the order of the bus and whatever CUDA shows of
+// them, and how full. A caller that looks for a function which it does not have (dlsym) finds none,
+// as with an older driver.
 #include <cuda.h>
 
 #include <cstdint>
@@ -19,13 +20,21 @@ constexpr Result kInvalidArgument = 2;
 constexpr Result kNotSupported = 3;
 constexpr Result kNotFound = 6;
 
-// A handle is the number of the GPU, from one on: a null handle is none.
-Device handle_of(unsigned gpu) {
-  return reinterpret_cast<Device>(static_cast<std::uintptr_t>(gpu) + 1);
+// A handle is the number of the GPU, from one on: a null handle is none. An instance has the number
+// of its GPU and, from kInstance on, its own place.
+constexpr std::uintptr_t kInstance = 1 << 16;
+
+Device handle_of(unsigned gpu, std::uintptr_t instance = 0) {
+  return reinterpret_cast<Device>(instance * kInstance + gpu + 1);
 }
 
 int number_of(Device device) {
-  return static_cast<int>(reinterpret_cast<std::uintptr_t>(device)) - 1;
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(device) % kInstance) - 1;
+}
+
+// -1: the GPU itself.
+int instance_of(Device device) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(device) / kInstance) - 1;
 }
 
 Result write(char* text, unsigned size, const std::string& value) {
@@ -35,7 +44,8 @@ Result write(char* text, unsigned size, const std::string& value) {
 }
 
 Result known(Device device) {
-  return Machine::here().has(number_of(device)) ? kSuccess : kInvalidArgument;
+  const int gpu = number_of(device);
+  return gpu >= 0 && gpu < Machine::here().gpus() ? kSuccess : kInvalidArgument;
 }
 
 }  // namespace
@@ -59,7 +69,7 @@ Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
 }
 
 Result nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = static_cast<unsigned>(Machine::here().count());
+  *count = static_cast<unsigned>(Machine::here().gpus());
   return kSuccess;
 }
 
@@ -69,9 +79,9 @@ Result nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
 }
 
 Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, Device* device) {
-  for (int gpu = 0; gpu < Machine::here().count(); ++gpu) {
+  for (int gpu = 0; gpu < Machine::here().gpus(); ++gpu) {
     // Its domain has four digits or eight.
-    if (!std::string_view(bus).ends_with(Machine::here().pci_bus_id(gpu))) continue;
+    if (!std::string_view(bus).ends_with(Machine::bus_id_of(gpu))) continue;
     *device = handle_of(static_cast<unsigned>(gpu));
     return kSuccess;
   }
@@ -85,23 +95,38 @@ Result nvmlDeviceGetName(Device device, char* text, unsigned size) {
 
 Result nvmlDeviceGetUUID(Device device, char* text, unsigned size) {
   if (known(device) != kSuccess) return known(device);
-  return write(text, size, Machine::here().uuid_text(number_of(device)));
+  return write(text, size, Machine::here().uuid_text(number_of(device), instance_of(device)));
 }
 
 Result nvmlDeviceGetPciInfo_v3(Device device, Pci* pci) {
   if (known(device) != kSuccess) return known(device);
   std::memset(pci, 0, sizeof *pci);
-  pci->bus = static_cast<unsigned>(Machine::here().physical(number_of(device))) + 1;
-  return write(pci->bus_id, sizeof pci->bus_id,
-               "0000" + Machine::here().pci_bus_id(number_of(device)));
+  pci->bus = static_cast<unsigned>(number_of(device)) + 1;
+  return write(pci->bus_id, sizeof pci->bus_id, "0000" + Machine::bus_id_of(number_of(device)));
 }
 
 Result nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
   if (known(device) != kSuccess) return known(device);
   memory->total = Machine::here().total_bytes();
-  memory->free = Machine::here().free_bytes(number_of(device));
-  memory->used = memory->total - memory->free;
+  memory->used = Machine::here().used_of(number_of(device));
+  memory->free = memory->total - memory->used;
   return kSuccess;
+}
+
+Result nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
+  *current = *pending = Machine::here().instances() > 0 ? 1 : 0;
+  return known(device);
+}
+
+Result nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* count) {
+  *count = static_cast<unsigned>(Machine::here().instances());
+  return known(device);
+}
+
+Result nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned place, Device* instance) {
+  if (static_cast<int>(place) >= Machine::here().instances()) return kNotFound;
+  *instance = handle_of(static_cast<unsigned>(number_of(device)), place + 1);
+  return known(device);
 }
 
 Result nvmlDeviceGetComputeRunningProcesses(Device, unsigned* count, Process*) {

@@ -29,7 +29,7 @@ WatchedRank watched_rank(const Examined& rank) {
     ++(step.is_skipped ? watched.skipped_steps : watched.steps);
   }
   for (const Event& event : rank.events->events) {
-    if (event.kind == EventKind::Collective) add(watched.collectives, event);
+    if (has_communicated(event)) add(watched.collectives, event);
   }
   return watched;
 }

@@ -11,6 +11,10 @@ bool accumulates_nothing(const Event& event) {
   return event.kind == EventKind::Backward && event.detail == "0";
 }
 
+bool has_communicated(const Event& event) {
+  return event.kind == EventKind::Collective && !event.is_captured;
+}
+
 void sort_by_time(std::vector<Event>& events) {
   std::stable_sort(events.begin(), events.end(),
                    [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });

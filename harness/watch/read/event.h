@@ -45,10 +45,15 @@ struct Event {
   GroupRole role = GroupRole::Unknown;  // of a collective: what its group does
   bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
   bool is_apart = false;      // of a collective: in a group of one of the several ranks of the job
+  bool is_captured = false;   // of a collective: into a CUDA graph, it did not run by itself
 };
 
 // torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
 bool accumulates_nothing(const Event& event);
+
+// Whether it is a collective that ran. One that a CUDA graph captured says how its step communicates,
+// and no more: each launch of the graph is an event of its own.
+bool has_communicated(const Event& event);
 
 // Sorts by start_ns; of events that begin together the order stays.
 void sort_by_time(std::vector<Event>& events);

@@ -175,6 +175,7 @@ void merge_nccl(RankEvents& process, const RankEvents& nccl) {
         others.push_back(call);
       } else {
         operation->calls.push_back(&call);
+        operation->event->is_captured = call.is_captured;  // all of them are on one stream
       }
     }
     check(operations, process.world_size, process.faults);

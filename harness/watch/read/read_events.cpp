@@ -120,6 +120,7 @@ class Records {
     event.thread = record.thread;
     event.detail =
         event.kind == EventKind::Backward ? std::to_string(record.count) : text_in(record.detail);
+    event.is_captured = event.detail == kNcclCaptured;
     return event;
   }
 

@@ -1,6 +1,7 @@
 // Tests of how communicators of paper are opened, divided and stood in for.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mount.h>
 
 #include <cstring>
 #include <filesystem>
@@ -76,6 +77,60 @@ TEST(OpeningNcclOfPaper, MeetsAcrossNetworkNamespaces) {
     EXPECT_EQ(rank == 1 ? ::unshare(CLONE_NEWNET) : 0, 0);
     ncclComm_t comm = open(2, id, rank);
     EXPECT_EQ(sum_ones(comm), ncclSuccess);
+  });
+}
+
+// Runs `life` in a child whose process namespace is its own, and expects it to end well.
+void in_own_processes(const std::function<void()>& life) {
+  ASSERT_EQ(::unshare(CLONE_NEWPID | CLONE_NEWNS), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    EXPECT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    EXPECT_EQ(::mount("proc", "/proc", "proc", 0, nullptr), 0);
+    ::setenv("GRADSYNC_PAPER_DEADLINE_S", "20",
+             1);  // no alarm ends the first process of a namespace
+    life();
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(OpeningNcclOfPaper, MeetsInAFolderAcrossProcessNamespaces) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root makes process namespaces";
+  const std::string folder = ::testing::TempDir() + "nccl_of_paper_folder";
+  std::filesystem::create_directory(folder);
+  ::setenv("GRADSYNC_PAPER_FOLDER", folder.c_str(), 1);
+  const auto meet = [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = open(2, id, rank), again = nullptr;
+    EXPECT_EQ(sum_ones(comm), ncclSuccess);
+    if (rank == 1) ::usleep(100'000);  // the other looks meanwhile whether this one is there
+    ASSERT_EQ(ncclCommSplit(comm, 0, rank, &again, nullptr), ncclSuccess);
+    EXPECT_EQ(sum_ones(again), ncclSuccess);
+  };
+  expect_ranks(2, [&](int rank, const ncclUniqueId& id) {
+    if (rank == 0) return meet(rank, id);
+    in_own_processes([&] { meet(rank, id); });
+  });
+  EXPECT_EQ(entries(folder.c_str()), 1) << "of this process, which made the id and opened nothing";
+  std::filesystem::remove_all(folder);
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
+  EXPECT_EQ(last_error().find("no memory to meet in, " + folder), 0U) << last_error();
+  ::unsetenv("GRADSYNC_PAPER_FOLDER");
+}
+
+TEST(OpeningNcclOfPaper, RefusesAnIdOfAnotherProcessNamespace) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root makes process namespaces";
+  expect_ranks(1, [](int, const ncclUniqueId& id) {
+    in_own_processes([&] {
+      ncclComm_t comm = nullptr;
+      EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 1), ncclSystemError);
+      EXPECT_NE(last_error().find("set GRADSYNC_PAPER_FOLDER for every rank"), std::string::npos)
+          << last_error();
+    });
   });
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -25,13 +26,16 @@ namespace {
 
 constexpr char kName[] = "gradsync_paper_nccl";
 constexpr std::size_t kPage = 4096;
+constexpr const char* kFolder = "GRADSYNC_PAPER_FOLDER";
+constexpr int kInFolder = -1;
 
 // What a unique id says.
 struct Where {
   char name[sizeof(kName)];
   pid_t process;
-  int descriptor;
+  int descriptor;        // kInFolder: it is a file of kFolder
   std::uint64_t random;  // the memory begins with it
+  std::uint64_t space;   // the process namespace of `process`
 };
 static_assert(sizeof(Where) <= sizeof(ncclUniqueId));
 
@@ -51,10 +55,15 @@ Where where(const ncclUniqueId& id) {
   return place;
 }
 
+struct Memory {
+  int descriptor;
+  std::string path;  // "": it has no name
+};
+
 // Meetings that this process made and keeps open, by their random numbers.
 struct Open {
   std::mutex mutex;
-  std::map<std::uint64_t, int> descriptors;
+  std::map<std::uint64_t, Memory> memories;
 };
 
 Open& made_here() {
@@ -75,53 +84,99 @@ std::uint64_t start_of(pid_t process) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
+// Returns the number of this process's process namespace: in another one, its pid is no name.
+std::uint64_t own_space() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+std::string file_in_folder(const Where& place) {
+  const char* folder = std::getenv(kFolder);
+  if (folder != nullptr && *folder != '\0') {
+    return std::string(folder) + "/" + kName + "." + std::to_string(place.random);
+  }
+  throw Failure(ncclInvalidUsage, "the other ranks meet in a folder: set ", kFolder,
+                " to it for every rank");
+}
+
+// Returns where another process finds the memory.
+std::string path_of(const Where& place) {
+  if (place.descriptor == kInFolder) return file_in_folder(place);
+  if (place.space != own_space()) {
+    throw Failure(ncclSystemError,
+                  "the unique id was made in another process namespace, as in a container of its "
+                  "own: give all ranks one (docker run --pid), or set ",
+                  kFolder, " for every rank to a folder that all of them have");
+  }
+  return "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
+}
+
 int open_descriptor(const Where& place) {
-  const std::string path =
-      "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
+  const std::string path = path_of(place);
   char target[128] = {};
-  const bool is_ours = ::readlink(path.c_str(), target, sizeof(target) - 1) > 0 &&
-                       std::strncmp(target, "/memfd:", 7) == 0;
+  const bool is_ours =
+      place.descriptor == kInFolder || (::readlink(path.c_str(), target, sizeof(target) - 1) > 0 &&
+                                        std::strncmp(target, "/memfd:", 7) == 0);
   const int descriptor = is_ours ? ::open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
   if (descriptor >= 0) return descriptor;
-  const bool forbidden = errno == EACCES || errno == EPERM;
+  if (errno == EACCES || errno == EPERM) {
+    throw Failure(ncclSystemError, path,
+                  ", in which ranks meet, may not be opened: run all as one user, in one user "
+                  "namespace");
+  }
   throw Failure(
-      ncclSystemError,
-      "the unique id was made by process " + std::to_string(place.process) +
-          (forbidden ? ", whose memory this rank may not open: run all ranks as one user, "
-                       "in one user namespace"
-                     : ", which has ended or has closed that communicator"));
+      ncclSystemError, path,
+      ", in which ranks meet, is not there: the process that made the unique id has ended "
+      "or has closed that communicator",
+      place.descriptor == kInFolder ? ", or its folder is another one" : "");
+}
+
+Memory make_memory(Where& place) {
+  const char* folder = std::getenv(kFolder);
+  if (folder == nullptr || *folder == '\0') {
+    place.descriptor = ::memfd_create(kName, MFD_CLOEXEC);
+    return {place.descriptor, ""};
+  }
+  place.descriptor = kInFolder;
+  const std::string path = file_in_folder(place);
+  return {::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600), path};
 }
 
 }  // namespace
 
 bool Seat::alive() const {
-  return start_of(process) == started;
+  return space != own_space() || start_of(process) == started;
 }
 
 ncclUniqueId invite() {
   Where place{};
   std::memcpy(place.name, kName, sizeof(kName));
   place.process = ::getpid();
-  place.descriptor = ::memfd_create(kName, MFD_CLOEXEC);
-  if (place.descriptor < 0 || ::ftruncate(place.descriptor, kPage) != 0 ||
-      ::getrandom(&place.random, sizeof(place.random), 0) != sizeof(place.random) ||
-      ::pwrite(place.descriptor, &place.random, sizeof(place.random), 0) < 0) {
-    throw Failure(ncclSystemError, std::string("no memory to meet in: ") + std::strerror(errno));
+  place.space = own_space();
+  const bool is_named = ::getrandom(&place.random, sizeof(place.random), 0) == sizeof(place.random);
+  const Memory memory = is_named ? make_memory(place) : Memory{-1, ""};
+  if (memory.descriptor < 0 || ::ftruncate(memory.descriptor, kPage) != 0 ||
+      ::pwrite(memory.descriptor, &place.random, sizeof(place.random), 0) < 0) {
+    throw Failure(ncclSystemError, "no memory to meet in", memory.path.empty() ? "" : ", ",
+                  memory.path, ": ", std::strerror(errno));
   }
   const std::lock_guard lock(made_here().mutex);
-  made_here().descriptors[place.random] = place.descriptor;
+  made_here().memories[place.random] = memory;
   ncclUniqueId id{};
   std::memcpy(&id, &place, sizeof(place));
   return id;
 }
 
 void withdraw(const ncclUniqueId& id) {
-  if (where(id).process != ::getpid()) return;
+  const Where place = where(id);
+  if (place.process != ::getpid()) return;
   const std::lock_guard lock(made_here().mutex);
-  const auto found = made_here().descriptors.find(where(id).random);
-  if (found == made_here().descriptors.end()) return;
-  ::close(found->second);
-  made_here().descriptors.erase(found);
+  const auto found = made_here().memories.find(place.random);
+  if (found == made_here().memories.end()) return;
+  const Memory& memory = found->second;
+  ::close(memory.descriptor);
+  if (!memory.path.empty()) ::unlink(memory.path.c_str());
+  made_here().memories.erase(found);
 }
 
 Meeting::Meeting(const ncclUniqueId& id, int seats) : id_(id), seats_(seats) {
@@ -165,6 +220,7 @@ Seat& Meeting::take(int index) {
     throw Failure(ncclInvalidUsage, "rank " + std::to_string(index) + " came twice");
   }
   mine.process = ::getpid();
+  mine.space = own_space();
   mine.started = start_of(mine.process);
   return mine;
 }

@@ -2,8 +2,9 @@
 //
 // It is a memfd of the process that made the unique id. The others open it as /proc/PID/fd/N, by
 // what the id says, and nothing of it has a name: the kernel frees it with the last rank, however
-// that ends. It has a seat for each rank, two buffers for what a rank gives to collectives, and a
-// channel for each pair. It is large and sparse: only what is used takes memory.
+// that ends. Across process namespaces it is a file of GRADSYNC_PAPER_FOLDER, which has a name
+// until all ranks have come. It has a seat for each rank, two buffers for what a rank gives to
+// collectives, and a channel for each pair. It is large and sparse: only what is used takes memory.
 //
 // A rank that gives to collective k has finished k-1, so all have come to k-1 and finished k-2:
 // two buffers are enough, and a collective waits once.
@@ -51,6 +52,7 @@ struct Seat {
   std::atomic<Presence> presence;
   pid_t process;
   std::uint64_t started;  // when the process was, so that a reused pid is another process
+  std::uint64_t space;    // its process namespace
   int ranks;              // as this rank was told
   int device;
   char host[128];                          // NCCL_HOSTID, or the host's name
@@ -60,7 +62,8 @@ struct Seat {
   std::atomic<std::uint64_t> invitations;
   Invitation invitation[2];
 
-  // Returns whether the process of this rank is there and no zombie.
+  // Returns whether the process of this rank is there and no zombie. One of another process namespace
+  // cannot be seen: it counts as there.
   bool alive() const;
 };
 

@@ -1,6 +1,9 @@
 // What the environment tells NCCL of paper. Read whenever a communicator is opened.
 //
 //   GRADSYNC_PAPER_DEADLINE_S  how long a rank waits for another (600)
+//   GRADSYNC_PAPER_FOLDER      a folder that all ranks have, to meet in: for containers with
+//   process
+//                              namespaces of their own, on one machine
 //   GRADSYNC_PAPER_WORLD, _REAL  ranks of the job, and how many of them exist: 0 to REAL-1
 //   GRADSYNC_PAPER_NCCL        errors to inject, separated by ';':
 //     never:rank=R,call=N        rank R never comes to its collective N: its call succeeds at once

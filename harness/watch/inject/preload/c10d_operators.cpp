@@ -28,8 +28,11 @@ struct Carrier : c10::DebugInfoBase {
   explicit Carrier(Recorder::Handle handle) : handle(handle) {}
   Recorder::Handle handle;
 };
-// Its place in that information: torch's own tests apart, nobody's.
-constexpr c10::DebugInfoKind kCarrier = c10::DebugInfoKind::TEST_INFO;
+// Its place in that information, which torch's own tests alone use. No constant: from torch 2.15 on
+// it is an object of torch's libraries.
+c10::DebugInfoKind carrier_kind() {
+  return c10::DebugInfoKind::TEST_INFO;
+}
 
 constexpr const char* kC10d = "c10d";
 
@@ -98,7 +101,7 @@ class Issue {
     recorder.issued(handle_);
     try {
       extend_run();
-      if (carries_) c10::ThreadLocalDebugInfo::_pop(kCarrier);
+      if (carries_) c10::ThreadLocalDebugInfo::_pop(carrier_kind());
     } catch (...) {
       recorder.fault("torch's thread-local information was left changed");
     }
@@ -109,7 +112,7 @@ class Issue {
  private:
   bool carry() noexcept {
     try {
-      c10::ThreadLocalDebugInfo::_push(kCarrier, std::make_shared<Carrier>(handle_));
+      c10::ThreadLocalDebugInfo::_push(carrier_kind(), std::make_shared<Carrier>(handle_));
       return true;
     } catch (...) {
       recorder.fault("the end of a collective cannot be recorded");
@@ -172,7 +175,7 @@ bool is_in_collective() {
 }
 
 std::optional<Recorder::Handle> carried_collective() {
-  auto* carrier = dynamic_cast<Carrier*>(c10::ThreadLocalDebugInfo::get(kCarrier));
+  auto* carrier = dynamic_cast<Carrier*>(c10::ThreadLocalDebugInfo::get(carrier_kind()));
   if (carrier == nullptr) return std::nullopt;
   return carrier->handle;
 }

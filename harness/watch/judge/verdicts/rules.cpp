@@ -42,7 +42,7 @@ using Found = std::optional<Verdict>;
 OpSums calls_of_nccl(const RankEvents& rank) {
   OpSums calls;
   for (const Event& event : rank.events) {
-    if (event.kind == EventKind::Collective && has_word(event, kNcclCall)) add(calls, event);
+    if (has_communicated(event) && has_word(event, kNcclCall)) add(calls, event);
   }
   return calls;
 }

@@ -46,6 +46,7 @@ class Reader {
     rank_.is_traced = true;
     rank_.lacks_ranges = trace_.has_unknown_ranges;
     rank_.graphs_may_communicate = trace_.graphs_may_communicate;
+    if (trace_.is_on_paper) rank_.gpus_of_paper = "by its trace";
     for (const TracedRange& range : trace_.ranges) see(range);
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
     add_backwards(trace_, rank_);

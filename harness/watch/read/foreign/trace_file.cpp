@@ -14,6 +14,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/paper/gpu_models.h"
 #include "harness/text/text_width.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
 #include "harness/watch/read/foreign/graph_launches.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr const char* kEvents = "traceEvents";
 constexpr const char* kDistributed = "distributedInfo";
+constexpr const char* kDriver = "cuda_driver_version";
 constexpr std::size_t kBeginning = 1 << 16;
 constexpr std::int64_t kMostRanks = std::numeric_limits<int>::max();
 constexpr double kMostMicroseconds = 4e15;  // in nanoseconds they fit into 64 bits
@@ -55,6 +57,8 @@ class TraceReader {
     }
     if (top.contains(kDistributed)) read_distributed(top.at(kDistributed));
     file_.graphs_may_communicate = graphs_.may_communicate();
+    const json& driver = at(top, kDriver);
+    file_.is_on_paper = driver.is_number_integer() && driver.get<int>() % 10 == paper::kDriverDigit;
     std::ranges::stable_sort(file_.ranges, {}, [](const TracedRange& range) {
       return std::tuple(range.start_ns, -range.end_ns);
     });

@@ -61,6 +61,7 @@ struct TraceFile {
   bool has_python = false;          // with_stack=True
   bool has_unknown_ranges = false;  // left out: it is not told when, or on which thread, they ran
   bool graphs_may_communicate = false;  // CUDA graphs: their collectives are no ranges
+  bool is_on_paper = false;             // made on GPUs of paper: its times mean nothing
   std::vector<TracedRange> ranges;      // by start; of those that begin together the longest first
 
   // What ranges point to.

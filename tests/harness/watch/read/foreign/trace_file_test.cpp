@@ -47,6 +47,18 @@ TEST(TraceFile, ANumberThatIsNullIsNotKnown) {
   EXPECT_EQ(parsed_without("/traceEvents/1/args/Group size").comms.at(0).group_size, 0);
 }
 
+TEST(TraceFile, OneOfGpusOfPaperTellsNoSeconds) {
+  json trace = made_trace();
+  trace["cuda_driver_version"] = 13000;
+  EXPECT_FALSE(parse_trace(trace.dump(), "trace.json").is_on_paper);
+  trace["cuda_driver_version"] = 13009;
+  const TraceFile on_paper = parse_trace(trace.dump(), "trace.json");
+  EXPECT_TRUE(on_paper.is_on_paper);
+  EXPECT_THAT(
+      summarize({events_of(on_paper)}).faults,
+      testing::Contains(testing::HasSubstr("GPUs of paper: nothing was computed or timed")));
+}
+
 TEST(TraceFile, SizesThatAreNotKnownAreNotTold) {
   EXPECT_NE(parse_trace(made_trace().dump(), "trace.json").ranges.at(0).inputs, nullptr);
   for (const char* size : {"/0", "/0/1", "/1/0", "/1/0/0"}) {
