@@ -129,6 +129,8 @@ def watch_optimizers(module):
 def watch_clippings(module):
     watch_clipping(module, "clip_grad_norm_", "clip_norm")
     watch_clipping(module, "clip_grad_value_", "clip_value")
+    if hasattr(module, "_clip_grads_with_norm_"):  # of torch 2.6 and later
+        watch_clipping(module, "_clip_grads_with_norm_", "clip_norm")
 
 
 def watch_grad_scaler(module):
