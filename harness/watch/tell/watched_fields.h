@@ -69,7 +69,8 @@ constexpr auto fields_of(const OpSum*) {
 constexpr auto fields_of(const Change*) {
   return std::tuple{field("file", &Change::file).or_null().filled(),
                     field("line", &Change::line).or_null().at_least(1),
-                    field("what", &Change::what).filled()};
+                    field("what", &Change::what).filled(),
+                    field("inside", &Change::inside).later().or_null().filled()};
 }
 
 // null: None.
@@ -186,6 +187,7 @@ constexpr auto fields_of(const WatchedRank*) {
                     field("steps", &WatchedRank::steps).at_least(0),
                     field("skipped_steps", &WatchedRank::skipped_steps).at_least(0),
                     field("evaluation_forwards", &WatchedRank::evaluation_forwards).at_least(0),
+                    field("backwards", &WatchedRank::backwards).later().or_null_below_0(),
                     field("collectives", &WatchedRank::collectives),
                     beside(&WatchedRank::peak)};
 }
