@@ -48,6 +48,7 @@ constexpr auto names_of(const WasteKind*) {
   return std::array{std::pair{WasteKind::SmallReductions, "small_reductions"},
                     std::pair{WasteKind::OneBucket, "one_bucket"},
                     std::pair{WasteKind::NoOverlap, "no_overlap"},
+                    std::pair{WasteKind::UnreadGradients, "unread_gradients"},
                     std::pair{WasteKind::Barriers, "barriers"},
                     std::pair{WasteKind::ObjectCollectives, "object_collectives"},
                     std::pair{WasteKind::SmallCollectives, "small_collectives"},

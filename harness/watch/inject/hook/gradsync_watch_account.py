@@ -94,8 +94,7 @@ class Account:
         for node in nodes_below(tensors):
             if is_leaf(node):
                 leaf = node.variable
-                # What is on the meta device has no numbers: a trainer counts operations there.
-                if leaf.device.type != "meta" and self.sampled.get(id(leaf), True):
+                if self.sampled.get(id(leaf), True):
                     handles.append(leaf.register_hook(self.hook_of(leaf, place)))
             else:
                 self.told.see_tokens(node, self.micro_batch)

@@ -124,18 +124,25 @@ class KeptModels:
 
     def __init__(self):
         self.models = weakref.WeakKeyDictionary()  # to its parameters and what look() returned
+        self.words = weakref.WeakKeyDictionary()  # by optimizer or module
         self.running = 0  # backwards, which may run others
         self.turn = 0
 
     def add(self, model, parameters):
         self.models[model] = (parameters, None)
 
-    def models_of(self, optimizer):
-        """Yields the models of which the optimizer has parameters."""
-        own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        for model, (parameters, _) in self.models.items():
-            if any(id(parameter) in own for parameter in parameters):
-                yield model
+    @recording.guarded
+    def words_of(self, thing):
+        """Of which models an optimizer, or a module, has parameters: "of=1 of=2"."""
+        if not self.words.get(thing):
+            if hasattr(thing, "param_groups"):
+                parameters = (p for group in thing.param_groups for p in group["params"])
+            else:
+                parameters = thing.parameters()
+            own = set(map(id, parameters))
+            models = [m for m, (kept, _) in self.models.items() if any(id(p) in own for p in kept)]
+            self.words[thing] = " ".join(f"of={recording.number_of(model)}" for model in models)
+        return self.words[thing]
 
     def look(self, parameters):
         gradient = None
@@ -258,13 +265,9 @@ class OptimizerSteps(threading.local):
     def __init__(self):
         self.begun = []
         self.count = 0
-        self.words = weakref.WeakKeyDictionary()  # by optimizer
 
     def before(self, optimizer, args, kwargs):
         reads.end()
-        if kept_models.running > 0 and optimizer not in self.words:
-            numbers = map(recording.number_of, kept_models.models_of(optimizer))
-            self.words[optimizer] = " ".join(f"of={number}" for number in numbers)
         self.begun.append(recording.begin_call())
         has_closure = closure_of(args, kwargs) is not None
         return CountedClosure.in_place(args, kwargs) if has_closure else None
@@ -273,11 +276,11 @@ class OptimizerSteps(threading.local):
         self.count += 1
         begun = self.begun.pop()
         fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
-        words = [self.words.get(optimizer, "")] if kept_models.running > 0 else []
+        words = kept_models.words_of(optimizer)
         if isinstance(closure := closure_of(args, kwargs), CountedClosure):
-            words.append(f"closures={closure.runs}")
+            words = f"{words} closures={closure.runs}".lstrip()
         if words:
-            fields["detail"] = " ".join(words)
+            fields["detail"] = words
         recording.end_call("optimizer_step", begun, **fields, **recording.gpu_peak.look())
         kept_models.forget()
         wait_for_watchdog(self.count)

@@ -176,6 +176,24 @@ Waste waste_in_words(WasteKind kind, const LastReductions& last) {
   return waste;
 }
 
+Waste unread_in_words(const UnreadGradients& unread) {
+  Waste waste;
+  waste.kind = WasteKind::UnreadGradients;
+  waste.reductions = 1;
+  waste.sentence = fmt::format(
+      "a model's gradients are reduced, and cleared unread: {} each time, {:.0f} % of what that "
+      "backward reduces",
+      sized(unread.bytes),
+      100 * static_cast<double>(unread.bytes) / static_cast<double>(unread.of_bytes));
+  waste.why =
+      fmt::format("no optimizer reads them before they are cleared{}", at(*unread.clearing));
+  waste.change = change_at(*unread.forward,
+                           "call requires_grad_(False) on the model that runs here while another "
+                           "one is trained, and requires_grad_(True) behind it");
+  waste.saved_s = Unknown{"it is not timed apart from what is needed"};
+  return waste;
+}
+
 std::string saving_text(const Waste& waste, std::optional<double> step_s) {
   if (!waste.saved_s) return "what it costs is not known: " + waste.saved_s.why_not();
   std::string seconds = fmt::format("{:.3f} s", *waste.saved_s);

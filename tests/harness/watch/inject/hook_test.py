@@ -430,9 +430,9 @@ class WithinTest(unittest.TestCase):
         self.assertLess(around["start_ns"], replayed["start_ns"])
         self.assertLess(around["end_ns"], last["start_ns"])
 
-    def test_an_optimizer_within_backward_says_of_which_models_it_is(self):
+    def test_an_optimizer_says_of_which_models_it_is_within_backward_and_without(self):
         steps = [step.get("detail", "") for step in of_kind(self.lines, "optimizer_step")]
-        self.assertEqual(steps, [f"of={self.inner}", ""])
+        self.assertEqual(steps, [f"of={self.inner}"] * 2)
 
     def test_a_gradient_of_no_parameter_may_be_read(self):
         self.assertEqual(of_kind(self.lines, "gradient_use"), [])
@@ -642,6 +642,31 @@ class AccountedStepsTest(unittest.TestCase):
             self.assertEqual([each["micro_batch"] for each in parameter["contributions"]], [0, 1])
         details = [step["detail"] for step in of_kind(events, "optimizer_step")]
         self.assertEqual(details, ["closures=1"] * 3)
+
+
+# A generator is trained through its discriminator.
+GAN = """
+import torch
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2)) for _ in range(2)]
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+for optimizer in optimizers:
+    models[1](models[0](torch.ones(1, 2))).sum().backward()
+    optimizer.step()
+models[0].zero_grad()
+optimizers[1].zero_grad()
+"""
+
+
+class OfWhichModelsTest(unittest.TestCase):
+    def test_optimizers_and_clearings_say_it(self):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            done = run_forked(GAN, env=environment(folder))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            [lines] = events_of(folder).values()
+        for kind in ("optimizer_step", "zero_grad"):
+            self.assertEqual([each["detail"] for each in of_kind(lines, kind)], ["of=1", "of=2"])
 
 
 # A trainer as a library has it: the loop is its own. Its optimizer is none of torch's, and clips
