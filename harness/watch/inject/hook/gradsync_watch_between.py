@@ -133,7 +133,7 @@ class KeptModels:
 
     @recording.guarded
     def words_of(self, thing):
-        """Of which models an optimizer, or a module, has parameters: "of=1 of=2"."""
+        """Returns the models whose parameters an optimizer or a module has: "of=1 of=2"."""
         if not self.words.get(thing):
             if hasattr(thing, "param_groups"):
                 parameters = (p for group in thing.param_groups for p in group["params"])
