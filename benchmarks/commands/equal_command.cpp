@@ -89,10 +89,10 @@ watch::FirstStep first_step(const EqualOptions& options, const Split& split,
     if (session::interrupt_flag()) throw coordinate::Interrupted();
   });
   if (!seen.failure.empty() || seen.steps == 0) {
-    throw EnvironmentError(
-        fmt::format("split into {}, the job {}", watch::split_text(split),
-                    seen.failure.empty() ? watch::why_no_step(seen) : seen.failure),
-        "--keep DIR keeps what it printed");
+    throw EnvironmentError(fmt::format("split into {}{}", watch::split_text(split),
+                                       seen.failure.empty() ? ": " + watch::why_no_step(seen)
+                                                            : ", the job " + seen.failure),
+                           "--keep DIR keeps what it printed");
   }
   return watch::first_step_of(split, seen.accounts);
 }

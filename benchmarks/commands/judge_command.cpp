@@ -26,8 +26,7 @@ struct JudgeOptions {
 // Who wants to fail on excess must not take a job that cannot be judged for a good one.
 ExitStatus status_of_judged(const watch::Watched& watched) {
   if (watch::has_excess(watched)) return ExitStatus::Regression;
-  return watched.verdicts.front().kind == watch::VerdictKind::NotInFile ? ExitStatus::Unfit
-                                                                        : ExitStatus::Ok;
+  return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
 }
 
 ExitStatus judge(const JudgeOptions& options) {
@@ -63,8 +62,8 @@ void add_judge_command(CLI::App& app, ExitStatus& status) {
                       "Write a page into this file: the verdict, and what it rests on");
   command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
   command->add_flag("--fail-on-excess", options->fail_on_excess,
-                    "Exit with 1 where the job synchronizes more than it should, with 4 where the "
-                    "files do not hold what it takes to judge");
+                    "Exit with 1 where the job synchronizes more than it should, with 4 where "
+                    "nothing was judged");
   command->callback([options, &status] { status = judge(*options); });
 }
 

@@ -218,14 +218,17 @@ class Watcher {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     watch::Watched watched = watch::summarize(seen.ranks);
-    watched.account =
-        watch::account_in({folder_->path()}, watch::seen_beside(seen.ranks, watched.kinds));
+    watch::add_account(watched, watch::account_in({folder_->path()},
+                                                  watch::seen_beside(seen.ranks, watched.kinds)));
     if (options_.account && !watched.account) {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }
     const bool is_excessive =
         watch::has_excess(watched) || (watched.account && account::is_off(*watched.account));
-    if (!options_.quiet || is_excessive) log::info(watch::watch_page(watched));
+    const ExitStatus status = status_of(watched, is_excessive);
+    if (!options_.quiet || is_excessive || status != ExitStatus::Ok) {
+      log::info(watch::watch_page(watched));
+    }
     if (!options_.json.empty()) {
       results::write_atomically(options_.json, watch::watch_json(watched).dump(1) + "\n");
     }
@@ -237,7 +240,14 @@ class Watcher {
     if (!options_.trace.empty()) {
       results::write_atomically(options_.trace, watch::watch_trace(seen.ranks).dump() + "\n");
     }
-    return options_.fail_on_excess && is_excessive ? ExitStatus::Regression : ExitStatus::Ok;
+    return status;
+  }
+
+  // Who wants to fail on excess must not take a job of which nothing was judged for a good one.
+  ExitStatus status_of(const watch::Watched& watched, bool is_excessive) const {
+    if (!options_.fail_on_excess) return ExitStatus::Ok;
+    if (is_excessive) return ExitStatus::Regression;
+    return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
   }
 
   // Who wants to fail on excess must not take an unwatched job for a good one.
@@ -309,7 +319,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_flag(
       "--fail-on-excess", options->fail_on_excess,
       "Exit with 1 where the job succeeds but synchronizes more than it should, or its "
-      "account is off");
+      "account is off, and with 4 where nothing was judged");
   command->add_flag("--prepare", options->prepare,
                     "Build what a job with the torch of --python is watched with, print where it "
                     "is, run nothing");

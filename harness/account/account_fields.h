@@ -33,9 +33,12 @@ constexpr auto names_of(const GradientCallKind*) {
 }
 
 constexpr auto fields_of(const GradientCall*) {
-  return std::tuple{
-      field("what", &GradientCall::what), field("after", &GradientCall::after).at_least(0),
-      field("file", &GradientCall::file), field("line", &GradientCall::line).at_least(0)};
+  return std::tuple{field("what", &GradientCall::what),
+                    field("after", &GradientCall::after).at_least(0),
+                    field("file", &GradientCall::file),
+                    field("line", &GradientCall::line).at_least(0),
+                    field("inside", &GradientCall::inside).later(),
+                    field("inside_line", &GradientCall::inside_line).later().at_least(0)};
 }
 
 constexpr auto names_of(const AccountKind*) {

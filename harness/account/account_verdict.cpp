@@ -33,6 +33,23 @@ bool is_power_sgd(const std::string& comm_hook) {
   return comm_hook.find("owerSGD") != std::string::npos;
 }
 
+// Whether gradients were clipped between two micro-batches of this group: what the second adds is
+// clipped otherwise. Nothing else may change them, as a communication hook does.
+bool is_clipped_too_soon(const StepAccount& account, const WeightGroup& group) {
+  if (account.is_used || !account.comm_hook.empty()) return false;
+  std::set<int> own;
+  for (const auto& of_rank : group.weights) {
+    for (std::size_t m = 0; m < of_rank.size(); ++m) {
+      if (of_rank[m].kind != FittedWeight::Kind::Absent) own.insert(static_cast<int>(m));
+    }
+  }
+  return std::ranges::any_of(account.calls, [&](const GradientCall& call) {
+    const bool is_between =
+        !own.empty() && *own.begin() < call.after && call.after <= *own.rbegin();
+    return call.what != GradientCallKind::ZeroGrad && is_between;
+  });
+}
+
 AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
   const bool is_all = account.groups.size() == 1;
   AccountVerdict verdict{
@@ -51,6 +68,7 @@ AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
         *group.decay);
   } else if (!clipped.empty()) {
     verdict.why = clipped;
+    verdict.is_off = is_clipped_too_soon(account, group);
   } else if (is_power_sgd(account.comm_hook)) {
     verdict.why = fmt::format(
         "the communication hook {} is lossy: PowerSGD sends less than there is", account.comm_hook);

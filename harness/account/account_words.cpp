@@ -8,10 +8,16 @@
 namespace gradsync::account {
 namespace {
 
-// " at train.py line 48"; "" where it is not known.
+// " at train.py line 48", " inside skorch, net.py line 1011, called from train.py line 48"; ""
+// where it is not known.
 std::string at_place(const GradientCall& call) {
-  if (call.file.empty()) return "";
-  return fmt::format(" at {} line {}", call.file.substr(call.file.rfind('/') + 1), call.line);
+  const std::string own =
+      call.file.empty()
+          ? ""
+          : fmt::format("{} line {}", call.file.substr(call.file.rfind('/') + 1), call.line);
+  if (call.inside.empty()) return own.empty() ? "" : " at " + own;
+  return fmt::format(" inside {}{}", library_text(call.inside, call.inside_line),
+                     own.empty() ? "" : ", called from " + own);
 }
 
 bool clips(const GradientCall& call) {
@@ -19,6 +25,12 @@ bool clips(const GradientCall& call) {
 }
 
 }  // namespace
+
+std::string library_text(const std::string& inside, int line) {
+  std::string text = inside;
+  if (const auto slash = text.find('/'); slash != std::string::npos) text.replace(slash, 1, ", ");
+  return fmt::format("{} line {}", text, line);
+}
 
 std::string cleared_text(const std::vector<GradientCall>& calls, int lost) {
   const auto call = std::ranges::find_if(calls, [&](const GradientCall& each) {

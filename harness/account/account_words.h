@@ -9,6 +9,9 @@
 
 namespace gradsync::account {
 
+// "ignite, engine/__init__.py line 133", of a file below where libraries are installed.
+std::string library_text(const std::string& inside, int line);
+
 // ": they were cleared at train.py line 48 before an optimizer read them", of the first `lost`
 // micro-batches; "" where no call was seen behind them.
 std::string cleared_text(const std::vector<GradientCall>& calls, int lost);

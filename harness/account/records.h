@@ -45,6 +45,8 @@ struct GradientCall {
   int after = 0;     // so many micro-batches of its step
   std::string file;  // of the job; "": not known
   int line = 0;
+  std::string inside = {};  // of the library that calls it, "skorch/net.py"; "": the job itself
+  int inside_line = 0;
   auto operator<=>(const GradientCall&) const = default;
 };
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from fork_server import ForkServer
 from program import free_port
 from tallies import parse, run
+from truths import gate_status
 from watch_test import FORKED_RANKS, TORCH_PYTHON, WatchTest, watched_server
 from watch_verdict_test import BY_MPIRUN, BY_VALUES, CASES, STRANGERS, needing_torch
 
@@ -108,7 +109,8 @@ class JudgedTest(WatchTest):
             return
         self.assertEqual(first["kind"], truth.kind, shown)
         self.assertLessEqual(judged["has_excess"], truth.fails, shown)
-        self.assertEqual(outcome.status, 1 if judged["has_excess"] else 0, shown)
+        status = gate_status(first["kind"], judged["has_excess"])
+        self.assertEqual(outcome.status, status, shown)
         if first["kind"] not in ("not_recognised", "never"):
             for number in ("synchronized", *(() if truth.varies else ("micro_batches",))):
                 self.assertEqual(judged["per_step"][number], getattr(truth, number), number)

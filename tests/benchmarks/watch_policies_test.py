@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from program import ROOT
 from tallies import parse, run
-from truths import digest_of, marks_of
+from truths import digest_of, gate_status, marks_of
 from watch_verdict_test import Recorded, WatchedJobTest, needing_torch
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
@@ -244,7 +244,7 @@ class PoliciesTest(WatchedJobTest):
         if not expected.fails:
             tally.correct_jobs += 1
             tally.wrong_accusations += watched["has_excess"]
-        status = 1 if expected.fails or expected.job_fails else 0
+        status = gate_status(expected.kind, expected.fails or expected.job_fails)
         self.assertEqual(outcome.status, status, outcome.err)
         self.assert_verdicts(watched, expected)
         tally.right_verdicts += 1

@@ -21,7 +21,7 @@ from pathlib import Path
 from program import PROGRAM, ROOT, Outcome, free_port
 from recordings import HOW, IS_ON, record, recorded, unpack
 from tallies import parse, run
-from truths import TO_CHANGE, jobs_in, with_lines
+from truths import TO_CHANGE, gate_status, jobs_in, with_lines
 from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, WatchTest, objects_in, watched_server
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
@@ -123,7 +123,9 @@ class Recorded:
             outcome = self.call("report", folder, "--format", "json")
             self.assertEqual(outcome.status, 0, f"{outcome.err}{HOW}")
             watched = json.loads(outcome.out)
-            ended = Outcome(recording["status"], "", HOW)
+            # Older recordings passed where nothing was judged.
+            status = recording["status"] or gate_status(watched["verdicts"][0]["kind"], False)
+            ended = Outcome(status, "", HOW)
             return watched, recording["printed"], ended, recording["marks"]
         self.assertTrue(IS_ON, f"{name} has changed: {HOW}")
         watched, printed, outcome = run()
@@ -150,7 +152,7 @@ class JobTest(WatchedJobTest):
         # Not by the exit status: a job that dies by itself may end with 1, too.
         if watched["has_excess"] and not truth.fails:
             tally.wrong_accusations += 1
-        self.assertEqual(outcome.status, 1 if truth.fails else 0, outcome.err)
+        self.assertEqual(outcome.status, gate_status(truth.kind, truth.fails), outcome.err)
         self.assert_counts(watched, printed, tally)
         self.assert_verdicts(watched, truth)
         self.assert_line(watched, case)
@@ -231,8 +233,28 @@ class RecordedTest(Recorded, JobTest):
         return self.judged(kind, case.name, case.digest, case.marks, run)
 
 
+# Its gradients are reduced, and nothing reads them.
+NEVER_STEPS = """
+import torch
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(7, 1))
+for _ in range(3):
+    model(torch.ones(1, 7)).sum().backward()
+torch.distributed.destroy_process_group()
+"""
+
+
 class VerdictTest(JobTest):
     """Jobs whose ranks are forked, with every change."""
+
+    def test_a_gate_does_not_pass_what_nobody_judged(self):
+        script = self.place / "never_steps.py"
+        script.write_text(NEVER_STEPS)
+        watched, _, outcome = self.watch_job(2, script)
+        self.assertEqual(outcome.status, 4, outcome.err)
+        self.assertEqual(watched["verdicts"][0]["kind"], "no_steps")
+        seen = "seen of rank 0: 3 backwards, 0 optimizer steps and 3 reductions (96 B)"
+        self.assertIn(seen, " ".join(outcome.err.split()))
 
 
 class SlowVerdictTest(JobTest):
@@ -317,8 +339,9 @@ class InProcessTest(StartedTest):
         seen = [json.loads(json_file.with_suffix(f".{rank}.json").read_text()) for rank in ranks]
         self.assertEqual(seen, seen[:1] * self.ranks)
         json_file.write_text(json.dumps(seen[0]["json"]))
-        status = 1 if done.returncode == 0 and seen[0]["json"]["has_excess"] else done.returncode
-        return Outcome(status, done.stdout, done.stderr)
+        watched = seen[0]["json"]
+        status = gate_status(watched["verdicts"][0]["kind"], watched["has_excess"])
+        return Outcome(done.returncode or status, done.stdout, done.stderr)
 
 
 @unittest.skipIf(shutil.which("mpirun") is None, "mpirun is not installed")

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/account/account.h"
+#include "harness/account/account_verdict.h"
 #include "harness/account/sought.h"
 #include "harness/account/weight_words.h"
 #include "harness/base/errors.h"
@@ -130,14 +131,25 @@ std::optional<WeightGroup> weights_of(const FirstStep& right, const FirstStep& o
   return group;
 }
 
-EqualVerdict other_weights(const WeightGroup& group, const GradientDifference& gradient) {
+// Where all weigh alike in the right gradient, it is the other that has something else of them:
+// what an account of that job says.
+EqualVerdict other_sum(const FirstStep& other, const GradientDifference& gradient) {
+  const account::AccountVerdict own = account::judge_account(other.account).front();
+  return {EqualKind::OtherWeights,
+          account::is_good(own.kind) ? "the same samples count otherwise"
+                                     : "the same samples count otherwise: " + own.sentence,
+          own.why, gradient};
+}
+
+EqualVerdict other_weights(const WeightGroup& group, const FirstStep& other,
+                           const GradientDifference& gradient) {
   const WeightWords words(group);
   const std::string unequal = words.unequal();
+  if (unequal.empty()) return other_sum(other, gradient);
   EqualVerdict verdict{
       EqualKind::OtherWeights,
-      fmt::format("the same samples count otherwise: in the right gradient its {}",
-                  unequal.empty() ? "parameters have weights of their own" : unequal),
-      "", gradient};
+      fmt::format("the same samples count otherwise: in the right gradient its {}", unequal), "",
+      gradient};
   if (const std::string tokens = words.by_tokens(); !tokens.empty()) {
     verdict.why = tokens + "; the loss of each is a mean over its own, not over those of the step";
   }
@@ -193,7 +205,7 @@ std::string split_text(const Split& split) {
 }
 
 FirstStep first_step_of(const Split& split, const std::vector<AccountRecords>& ranks) {
-  FirstStep first{split, {}, {}};
+  FirstStep first{split, {}, {}, {}};
   std::map<ParameterKey, OfRanks> parameters;
   std::map<int, std::vector<std::int64_t>> of_ranks;
   int micro_batches = 0;
@@ -215,6 +227,7 @@ FirstStep first_step_of(const Split& split, const std::vector<AccountRecords>& r
   check_split(split, ranks, micro_batches);
   for (const auto& [rank, tokens] : of_ranks) first.tokens.push_back(tokens);
   for (const auto& [key, records] : parameters) add_parameter(first, records);
+  first.account = account::solve_accounts(ranks).front();
   return first;
 }
 
@@ -231,7 +244,7 @@ EqualVerdict compare_first_steps(const FirstStep& right, const FirstStep& other)
     return {EqualKind::Factor, fmt::format("{:.4g} x the right gradient", comparison.factor),
             reason_of(comparison.factor, other.split), comparison};
   }
-  if (const auto group = weights_of(right, other)) return other_weights(*group, comparison);
+  if (const auto group = weights_of(right, other)) return other_weights(*group, other, comparison);
   return {EqualKind::OtherSamples,
           fmt::format("another gradient: {} of it differs, {} most",
                       percent_text(comparison.left_over), comparison.worst),

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/account/account.h"
 #include "harness/account/records.h"
 #include "harness/account/sought.h"
 
@@ -38,6 +39,7 @@ struct FirstStep {
   Split split;
   std::vector<account::Sought> parameters;
   std::vector<std::vector<std::int64_t>> tokens;  // by rank and micro-batch; 0: not known
+  account::StepAccount account;                   // of that step
 };
 
 // Returns it.   Errors: EnvironmentError where nothing was recorded, where ranks read different

@@ -23,6 +23,7 @@ WatchedRank watched_rank(const Examined& rank) {
   watched.rank = rank.events->rank;
   watched.pid = rank.events->pid;
   watched.peak = rank.events->peak;
+  watched.backwards = 0;
   for (const Step& step : rank.steps.steps) {
     watched.evaluation_forwards += step.evaluation_forwards;
     if (!step.is_complete) continue;
@@ -30,6 +31,8 @@ WatchedRank watched_rank(const Examined& rank) {
   }
   for (const Event& event : rank.events->events) {
     if (has_communicated(event)) add(watched.collectives, event);
+    const bool is_backward = event.kind == EventKind::Backward;
+    if (is_backward && !accumulates_nothing(event)) ++watched.backwards;
   }
   return watched;
 }
@@ -165,6 +168,16 @@ void claim_no_excess(TypicalStep& typical) {
   typical.parts = because;
 }
 
+// Whether every rank reads what the micro-batches of all ranks add, in equal parts.
+bool all_read_all(const account::GradientAccount& account) {
+  const account::StepAccount& step = account.shown;
+  const auto is_of_all = [&](const account::WeightGroup& group) {
+    return std::ssize(group.ranks) == step.world_size && group.readers.size() == group.ranks.size();
+  };
+  return account.verdicts.front().kind == account::AccountKind::Equal && step.world_size > 1 &&
+         std::ranges::all_of(step.groups, is_of_all);
+}
+
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
   const bool are_of_files = std::ranges::any_of(
@@ -238,9 +251,24 @@ Watched summarize(const std::vector<RankEvents>& processes) {
   return watched;
 }
 
+void add_account(Watched& watched, std::optional<account::GradientAccount> account) {
+  watched.account = std::move(account);
+  Verdict& first = watched.verdicts.front();
+  const bool denies =
+      first.fails && (first.kind == VerdictKind::Never || first.kind == VerdictKind::TooEarly);
+  if (!watched.account || !denies || !all_read_all(*watched.account)) return;
+  first = not_recognised(Cause::AccountDisagrees, {.given = first.sentence});
+  if (watched.typical) claim_no_excess(*watched.typical);
+}
+
 bool knows_what_is_enough(const Watched& watched) {
   const VerdictKind kind = watched.verdicts.front().kind;
   return !is_unjudged(kind) && kind != VerdictKind::Never && kind != VerdictKind::ReplicasNever;
+}
+
+bool was_judged(const Watched& watched) {
+  const VerdictKind kind = watched.verdicts.front().kind;
+  return !is_unjudged(kind) && kind != VerdictKind::NoSteps;
 }
 
 bool has_excess(const Watched& watched) {

@@ -43,6 +43,7 @@ struct WatchedRank {
   int steps = 0;
   int skipped_steps = 0;
   int evaluation_forwards = 0;
+  int backwards = -1;  // that accumulate gradients; -1: not known, of an older file
   OpSums collectives;  // all that the process took part in, set-up included
   TensorPeak peak;     // of the whole process
 };
@@ -70,8 +71,16 @@ struct Watched {
 // On GPUs of paper no number of seconds is known.
 Watched summarize(const std::vector<RankEvents>& processes);
 
+// Adds the account of the same job. Counts may say that no rank's gradients reach the others, and
+// the account that every rank reads all of them: one of the two is wrong then, and the job is not
+// recognised.
+void add_account(Watched& watched, std::optional<account::GradientAccount> account);
+
 // Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
 bool knows_what_is_enough(const Watched& watched);
+
+// Returns whether anything was judged: else who wants to fail on excess has no reason to pass it.
+bool was_judged(const Watched& watched);
 
 // Returns whether `--fail-on-excess` fails the job: it certainly synchronizes more often than
 // needed, or never.

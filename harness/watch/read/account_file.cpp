@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -112,6 +113,46 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
   }
 }
 
+// The first micro-batches of a step that are no micro-batches of its model.
+int foreign_first(const AccountRecords& records, std::int64_t step) {
+  int first = std::numeric_limits<int>::max();
+  for (const ParameterRecord& parameter : records.parameters) {
+    if (parameter.step != step) continue;
+    for (const account::Contribution& each : parameter.contributions) {
+      if (!each.is_older) first = std::min(first, each.micro_batch);
+    }
+  }
+  return first == std::numeric_limits<int>::max() ? 0 : first;
+}
+
+template <typename Number>
+void drop_first(std::vector<Number>& numbers, int count) {
+  numbers.erase(numbers.begin(),
+                numbers.begin() + std::min<std::ptrdiff_t>(count, std::ssize(numbers)));
+}
+
+// A backward of something else before the model's own, as of a trainer that counts operations, adds
+// nothing to any parameter of an optimizer: it is no micro-batch of the step.
+void drop_foreign_first(AccountRecords& records) {
+  std::map<std::int64_t, int> foreign;
+  for (AccountedStep& step : records.steps) {
+    const auto known = foreign.find(step.step);
+    const int count = known != foreign.end() ? known->second : foreign_first(records, step.step);
+    foreign[step.step] = count;
+    step.micro_batches = std::max(0, step.micro_batches - count);
+    drop_first(step.tokens, count);
+    drop_first(step.places, count);
+    drop_first(step.functions, count);
+    for (account::GradientCall& call : step.calls) call.after = std::max(0, call.after - count);
+  }
+  for (ParameterRecord& parameter : records.parameters) {
+    const int count = foreign[parameter.step];
+    for (account::Contribution& each : parameter.contributions) {
+      if (!each.is_older) each.micro_batch -= count;
+    }
+  }
+}
+
 }  // namespace
 
 AccountRecords parse_account(std::string_view text, const std::string& name) {
@@ -120,6 +161,7 @@ AccountRecords parse_account(std::string_view text, const std::string& name) {
                 [&](const json& line, const std::string& kind, const std::string& place) {
                   read_line(line, kind, place, records);
                 });
+  drop_foreign_first(records);
   return records;
 }
 

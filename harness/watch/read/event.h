@@ -41,6 +41,10 @@ struct Event {
   std::int64_t thread = 0;
   std::string file;  // where the job called it; empty: not known
   int line = 0;
+  // The innermost function of a library between the job and torch: its file, below where libraries
+  // are installed. Empty: the job called by itself.
+  std::string inside;
+  int inside_line = 0;
   std::string detail;
   GroupRole role = GroupRole::Unknown;  // of a collective: what its group does
   bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them

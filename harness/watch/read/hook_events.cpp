@@ -43,6 +43,8 @@ constexpr auto fields_of(const Event*) {
                     field("thread", &Event::thread).later().at_least(0),
                     field("file", &Event::file).later(),
                     field("line", &Event::line).later().at_least(0),
+                    field("inside", &Event::inside).later(),
+                    field("inside_line", &Event::inside_line).later().at_least(0),
                     field("detail", &Event::detail).later()};
 }
 
@@ -201,6 +203,10 @@ void take_what_the_hook_knows(Event& event, const Event& hook) {
   if (!hook.file.empty()) {
     event.file = hook.file;
     event.line = hook.line;
+  }
+  if (!hook.inside.empty()) {
+    event.inside = hook.inside;
+    event.inside_line = hook.inside_line;
   }
   if (!hook.detail.empty()) event.detail = hook.detail;
   if (hook.bytes >= 0) event.bytes = hook.bytes;

@@ -49,8 +49,10 @@ std::string change_box(const Change& change) {
                                                     ? fmt::format("{}:{}", change.file, change.line)
                                                     : change.file)) +
                 "<br>";
+  const std::string inside =
+      change.inside.empty() ? "" : "which runs " + html::escaped(change.inside) + "<br>";
   return html::element("div",
-                       html::element("strong", "What to change") + "<br>" + where +
+                       html::element("strong", "What to change") + "<br>" + where + inside +
                            html::inline_marks(change.what),
                        html::css_class("change")) +
          "\n";
@@ -66,12 +68,17 @@ std::string grounds_of(const Said& said) {
   return said.change ? text + change_box(*said.change) : text;
 }
 
+std::string seen_of(const Watched& watched) {
+  const std::string seen = seen_sentence(watched);
+  return seen.empty() ? "" : html::element("p", html::escaped(sentence_of(seen))) + "\n";
+}
+
 std::string lead_of(const Watched& watched) {
   const Verdict& first = watched.verdicts.front();
   const Standing standing = standing_of(first);
   return html::element("p", html::badge(standing.tone, standing.words)) + "\n" +
          html::element("p", html::escaped(cast_line(watched)) + ".", html::css_class("lead")) +
-         "\n" + grounds_of(first);
+         "\n" + grounds_of(first) + seen_of(watched);
 }
 
 // Bytes per step of each operation, now and where nothing were sent in vain.

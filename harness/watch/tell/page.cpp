@@ -79,6 +79,8 @@ std::string watch_page(const Watched& watched) {
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }
+  const std::string seen = seen_sentence(watched);
+  if (!seen.empty()) text += wrapped(seen, kIndent, kPageWidth);
   for (const Waste& waste : watched.wastes) text += waste_text(waste, watched.typical);
   if (watched.account) text += account_page(*watched.account, kPageWidth);
   for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kPageWidth);

@@ -115,6 +115,23 @@ std::optional<TextTable> step_table(const TypicalStep& typical, bool knows_enoug
   return table;
 }
 
+std::string seen_sentence(const Watched& watched) {
+  if (was_judged(watched) || watched.ranks.empty()) return "";
+  const WatchedRank& rank = watched.ranks.front();
+  if (rank.backwards < 0) return "";
+  OpSums reductions;
+  for (const auto& [op, sum] : rank.collectives) {
+    if (op.find("reduce") != std::string::npos) add(reductions, "all", sum);
+  }
+  const OpSum all = sum_of(reductions, "all");
+  return fmt::format("seen{}: {}, {} and {} ({})",
+                     rank.rank < 0 ? "" : fmt::format(" of rank {}", rank.rank),
+                     counted(rank.backwards, "backward", "backwards"),
+                     counted(rank.steps, "optimizer step", "optimizer steps"),
+                     text::counted(static_cast<std::size_t>(all.count), "reduction", "reductions"),
+                     all.bytes ? bytes_text(all.bytes) : "of unknown size");
+}
+
 std::string times_sentence(const TypicalStep& typical) {
   if (!typical.step_s) return "";
   std::string text = fmt::format("{:.3f} s per step (median of {})", *typical.step_s,

@@ -20,6 +20,10 @@ std::optional<text::TextTable> step_table(const TypicalStep& typical, bool knows
 // time is known.
 std::string times_sentence(const TypicalStep& typical);
 
+// Returns what was seen where nothing was judged: "seen of rank 0: 40 backwards, 10 optimizer steps
+// and 40 reductions (650.0 KiB)"; "" where a verdict says it, or no process was seen.
+std::string seen_sentence(const Watched& watched);
+
 // "tensors held at most 25.0 KiB (25600 bytes) on every rank"; or why that is not known, but for
 // kNotCounted; "" for that.
 std::string peak_sentence(const Watched& watched);

@@ -48,6 +48,7 @@ constexpr auto names_of(const WasteKind*) {
   return std::array{std::pair{WasteKind::SmallReductions, "small_reductions"},
                     std::pair{WasteKind::OneBucket, "one_bucket"},
                     std::pair{WasteKind::NoOverlap, "no_overlap"},
+                    std::pair{WasteKind::UnreadGradients, "unread_gradients"},
                     std::pair{WasteKind::Barriers, "barriers"},
                     std::pair{WasteKind::ObjectCollectives, "object_collectives"},
                     std::pair{WasteKind::SmallCollectives, "small_collectives"},
@@ -69,7 +70,8 @@ constexpr auto fields_of(const OpSum*) {
 constexpr auto fields_of(const Change*) {
   return std::tuple{field("file", &Change::file).or_null().filled(),
                     field("line", &Change::line).or_null().at_least(1),
-                    field("what", &Change::what).filled()};
+                    field("what", &Change::what).filled(),
+                    field("inside", &Change::inside).later().or_null().filled()};
 }
 
 // null: None.
@@ -186,6 +188,7 @@ constexpr auto fields_of(const WatchedRank*) {
                     field("steps", &WatchedRank::steps).at_least(0),
                     field("skipped_steps", &WatchedRank::skipped_steps).at_least(0),
                     field("evaluation_forwards", &WatchedRank::evaluation_forwards).at_least(0),
+                    field("backwards", &WatchedRank::backwards).later().or_null_below_0(),
                     field("collectives", &WatchedRank::collectives),
                     beside(&WatchedRank::peak)};
 }

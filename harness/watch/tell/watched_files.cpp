@@ -42,7 +42,7 @@ Watched watched_in(const std::vector<std::string>& paths) {
   if (!is_watched_folder(paths[0])) return watched_from_json(read_json_file(paths[0]), paths[0]);
   const std::vector<RankEvents> ranks = read_hosts(paths);
   Watched watched = summarize(ranks);
-  watched.account = account_in(paths, seen_beside(ranks, watched.kinds));
+  add_account(watched, account_in(paths, seen_beside(ranks, watched.kinds)));
   return watched;
 }
 

@@ -179,21 +179,38 @@ TEST(JobAccount, ClippingSaysWhyAGradientIsNoSum) {
   std::normal_distribution<double> normal;
   job.besides = [&](double) { return normal(engine); };
   const Records records = job.records();
+  const auto clipped = [&](GradientCallKind what, std::vector<int> behind) {
+    return account_of(changed(records, [&](AccountedStep& step) {
+      for (const int after : behind) step.calls.push_back({what, after, "/home/me/train.py", 61});
+    }));
+  };
   const auto why_of = [&](GradientCallKind what, std::vector<int> behind) {
-    return account_of(changed(records,
-                              [&](AccountedStep& step) {
-                                for (const int after : behind) {
-                                  step.calls.push_back({what, after, "/home/me/train.py", 61});
-                                }
-                              }))
-        .verdicts.front()
-        .why;
+    return clipped(what, std::move(behind)).verdicts.front().why;
   };
   test::expect_phrases("account", {why_of(GradientCallKind::ClipValue, {1, 2, 3, 4}),
                                    why_of(GradientCallKind::ClipNorm, {1, 2, 3, 4}),
                                    why_of(GradientCallKind::ClipNorm, {2}),
                                    why_of(GradientCallKind::ClipValue, {4})});
   EXPECT_EQ(why_of(GradientCallKind::ClipNorm, {4}), "");
+  // Off where a micro-batch adds to what was clipped before it.
+  EXPECT_TRUE(is_off(clipped(GradientCallKind::ClipValue, {1, 2, 3, 4})));
+  EXPECT_TRUE(is_off(clipped(GradientCallKind::ClipNorm, {2})));
+  EXPECT_FALSE(is_off(clipped(GradientCallKind::ClipValue, {4})));
+  EXPECT_FALSE(is_off(account_of(records)));
+  EXPECT_FALSE(is_off(account_of(changed(records, [](AccountedStep& step) {
+    step.calls = {{GradientCallKind::ClipValue, 2, "", 0}};
+    step.comm_hook = "of_the_job";
+  }))));
+}
+
+TEST(JobAccount, WhatALibraryCallsIsNamedWithIt) {
+  MadeAccount job;
+  job.weight = [](int, int, int micro_batch) { return micro_batch == 3 ? 1.0 : 0.0; };
+  const auto verdict = account_of(changed(job.records(), [](AccountedStep& step) {
+                         step.calls = {{GradientCallKind::ZeroGrad, 3, "/home/me/train.py", 30,
+                                        "skorch/net.py", 1011}};
+                       })).verdicts.front();
+  test::expect_phrases("account", {verdict.sentence});
 }
 
 }  // namespace

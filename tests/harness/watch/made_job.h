@@ -249,6 +249,8 @@ class MadeJob {
     return *this;
   }
 
+  std::vector<Event>& events() { return process_.events; }
+
   // The process, its events by time.
   RankEvents process() const {
     RankEvents sorted = process_;

@@ -57,6 +57,13 @@ def too_often(cause="no_no_sync", count=4, kind="more_than_once", **more):
     return Truth(kind, cause=cause, **usual | more)
 
 
+def gate_status(kind, fails):
+    """How --fail-on-excess ends where the job succeeds and that is the first verdict."""
+    if fails:
+        return 1
+    return 4 if kind in ("no_steps", "not_recognised", "not_in_file") else 0
+
+
 def replicas_too_often(cause="all_reduce_flag_not_called", **more):
     also = ("fsdp_every_micro_batch",)
     return too_often(cause, kind="replicas_more_than_once", also=also, **more)

@@ -20,6 +20,7 @@ import zlib
 
 import gradsync_watch_recording as recording
 from gradsync_watch_account_file import AccountFile, listed
+from gradsync_watch_between import closure_of
 from gradsync_watch_sketch import BUCKETS, Sketches, sketch_of, torch, unseen_by_the_job
 from gradsync_watch_standing import Standing, Whole
 from gradsync_watch_told import (
@@ -145,17 +146,16 @@ class Account:
     # What the optimizer reads.
 
     def before_step(self, optimizer, args, kwargs):
-        closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
         self.steps_inside.append(self.backwards)
-        if closure is None:
+        if closure_of(args, kwargs) is None:
             self.read(optimizer)
 
     def after_step(self, optimizer, args, kwargs):
         begun = self.steps_inside.pop()
-        inside = self.backwards - begun
-        if inside > 0:
+        closure, inside = closure_of(args, kwargs), self.backwards - begun
+        if closure is not None or inside > 0:
             # Its closure ran once, then it read what stands there still; or it ran more often.
-            self.read(optimizer, is_told=inside == 1)
+            self.read(optimizer, is_told=getattr(closure, "runs", inside) <= 1)
         self.has_stepped = True
 
     def begin_round(self):
@@ -187,8 +187,7 @@ class Account:
         is_whole = is_told and self.is_accounted() and not (window & self.incomplete)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         records, done = [], set()
-        for index, parameter in enumerate(parameters):
-            standing = self.standing.of(parameter)
+        for index, standing in enumerate(self.standing.of_all(parameters)):
             leaf = standing.leaf()
             if id(standing) in done or leaf is None:
                 continue
@@ -311,7 +310,7 @@ def see_loss_scale(scaler):
 @guarded
 def see_clipping(what):
     account.told.clippings += 1
-    account.see_call(what, recording.call_site())
+    account.see_call(what, recording.call_sites())
 
 
 @guarded

@@ -37,6 +37,9 @@ class GradientReads:
     A class that changes often is slow to look things up in (from Python 3.13 on for good, after
     1000 changes): after MOST_LOOKS the property stays where the job has read, and goes where it
     never has.
+
+    A function of a library's that looks which parameters have a gradient, and then has torch clip
+    them, reads none.
     """
 
     MOST_LOOKS = 200  # each is two changes
@@ -45,6 +48,7 @@ class GradientReads:
         self.is_looking = False
         self.looks = 0
         self.has_seen = False
+        self.read = None  # (the function that did, its event), until more is known of it
 
     def begin(self):
         if self.is_looking:
@@ -61,12 +65,16 @@ class GradientReads:
 
         def read(tensor):
             if reads.is_looking and isinstance(tensor, recording.torch.nn.Parameter):
-                reads.see(sys._getframe(1).f_code.co_filename)
+                reads.see(sys._getframe(1))
             return below.__get__(tensor)
 
         recording.torch.Tensor.grad = property(read, below.__set__, below.__delete__)
 
     def end(self):
+        self.tell()
+        self.look_away()
+
+    def look_away(self):
         if not self.is_looking:
             return
         self.is_looking = False
@@ -75,11 +83,28 @@ class GradientReads:
             del recording.torch.Tensor.grad
 
     @recording.guarded
-    def see(self, file):
-        if not is_passed_over(file):
+    def see(self, frame):
+        if not is_passed_over(frame.f_code.co_filename):
             self.has_seen = True
-            self.end()
-            recording.record_use("read")
+            self.look_away()
+            code = (frame.f_back if frame.f_code.co_name == "<listcomp>" else frame).f_code
+            begun, thread = recording.begin_call(), threading.get_native_id()
+            self.read = (code, {**begun, "end_ns": begun["start_ns"], "thread": thread})
+            recording.uses.count += 1
+
+    @recording.guarded
+    def tell(self):
+        if self.read:
+            recording.writer.write("gradient_use", detail="read", **self.read[1])
+            self.read = None
+
+    @recording.guarded
+    def see_clipping(self, code):
+        """That the function has torch clip."""
+        if self.read and self.read[0] is code and recording.place_in_library(code.co_filename):
+            self.read = None
+            recording.uses.count -= 1
+            self.begin()
 
 
 reads = GradientReads()
@@ -99,18 +124,25 @@ class KeptModels:
 
     def __init__(self):
         self.models = weakref.WeakKeyDictionary()  # to its parameters and what look() returned
+        self.words = weakref.WeakKeyDictionary()  # by optimizer or module
         self.running = 0  # backwards, which may run others
         self.turn = 0
 
     def add(self, model, parameters):
         self.models[model] = (parameters, None)
 
-    def models_of(self, optimizer):
-        """Yields the models of which the optimizer has parameters."""
-        own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        for model, (parameters, _) in self.models.items():
-            if any(id(parameter) in own for parameter in parameters):
-                yield model
+    @recording.guarded
+    def words_of(self, thing):
+        """Returns the models whose parameters an optimizer or a module has: "of=1 of=2"."""
+        if not self.words.get(thing):
+            if hasattr(thing, "param_groups"):
+                parameters = (p for group in thing.param_groups for p in group["params"])
+            else:
+                parameters = thing.parameters()
+            own = set(map(id, parameters))
+            models = [m for m, (kept, _) in self.models.items() if any(id(p) in own for p in kept)]
+            self.words[thing] = " ".join(f"of={recording.number_of(model)}" for model in models)
+        return self.words[thing]
 
     def look(self, parameters):
         gradient = None
@@ -129,6 +161,22 @@ class KeptModels:
             return None
         flat = parameter.detach().reshape(-1)
         return flat[:: max(1, flat.numel() // cls.ELEMENTS)].sum().item()
+
+    def before_forward(self):
+        """Of a model that is not recomputed: parameters that the job changed behind its backward
+        are known before it runs on, as a step of an optimizer that is none of torch's.
+        """
+        if self.running > 0:
+            return
+        has_changed = False
+        for model, (parameters, left) in list(self.models.items()):
+            now = self.look(parameters) if left else left
+            if left and now[1] != left[1]:
+                has_changed = True
+                self.models[model] = (parameters, (left[0], now[1]))
+        if has_changed:
+            reads.tell()
+            recording.record_use("parameters")
 
     def before_backward(self):
         reads.end()
@@ -187,27 +235,52 @@ def wait_for_watchdog(steps):
         time.sleep(WATCHDOG_S)
 
 
+def closure_of(args, kwargs):
+    """Returns the closure that an optimizer's step runs, of what its hooks are given; or None."""
+    return args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
+
+
+class CountedClosure:
+    """Stands for an optimizer's closure, and counts how often it runs: one that runs once is a part
+    of the step as any loop is.
+    """
+
+    def __init__(self, closure):
+        self.closure, self.runs = closure, 0
+
+    def __call__(self, *args, **kwargs):
+        self.runs += 1
+        return self.closure(*args, **kwargs)
+
+    @classmethod
+    def in_place(cls, args, kwargs):
+        if len(args) > 1:
+            return (args[0], cls(args[1]), *args[2:]), kwargs
+        return args, kwargs | {"closure": cls(kwargs["closure"])}
+
+
 class OptimizerSteps(threading.local):
     """Steps of optimizers, between the two hooks that torch calls around each."""
 
     def __init__(self):
         self.begun = []
         self.count = 0
-        self.words = weakref.WeakKeyDictionary()  # by optimizer
 
     def before(self, optimizer, args, kwargs):
         reads.end()
-        if kept_models.running > 0 and optimizer not in self.words:
-            numbers = map(recording.number_of, kept_models.models_of(optimizer))
-            self.words[optimizer] = " ".join(f"of={number}" for number in numbers)
         self.begun.append(recording.begin_call())
+        has_closure = closure_of(args, kwargs) is not None
+        return CountedClosure.in_place(args, kwargs) if has_closure else None
 
     def after(self, optimizer, args, kwargs):
         self.count += 1
         begun = self.begun.pop()
         fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
-        if kept_models.running > 0:
-            fields["detail"] = self.words.get(optimizer, "")
+        words = kept_models.words_of(optimizer)
+        if isinstance(closure := closure_of(args, kwargs), CountedClosure):
+            words = f"{words} closures={closure.runs}".lstrip()
+        if words:
+            fields["detail"] = words
         recording.end_call("optimizer_step", begun, **fields, **recording.gpu_peak.look())
         kept_models.forget()
         wait_for_watchdog(self.count)

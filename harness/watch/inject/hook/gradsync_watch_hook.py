@@ -31,7 +31,9 @@ from gradsync_watch_between import (
     begin_backward,
     end_backward,
     end_clearing,
+    kept_models,
     optimizer_steps,
+    reads,
     record_skipped,
 )
 from gradsync_watch_models import record_groups
@@ -51,9 +53,9 @@ from gradsync_watch_wrapping import (
 from gradsync_watch_writer import Writer, look_for_torch
 
 
-def watch_calls(owner, name, kind, begin=begin_call, end=end_call, seen=lambda: 0):
+def watch_calls(owner, name, kind, begin=begin_call, end=end_call, seen=lambda: 0, words=None):
     """Records calls of a function of a module or a class, and those within one that has seen
-    something before it, which `seen()` counts.
+    something before it, which `seen()` counts. `words` of what it is called of is its detail.
     """
     original = getattr(owner, name)
     inside = Depth()
@@ -65,6 +67,8 @@ def watch_calls(owner, name, kind, begin=begin_call, end=end_call, seen=lambda: 
         if inside.value == 0:
             inside.seen = seen()
         begun = begin()
+        if words and begun and args and (detail := words(args[0])):
+            begun["detail"] = detail
         inside.value += 1
         try:
             return original(*args, **kwargs)
@@ -104,7 +108,7 @@ def watch_clearing(cls):
         end_clearing(kind, begun)
         account.see_clearing(begun)
 
-    watch_calls(cls, "zero_grad", "zero_grad", end=end)
+    watch_calls(cls, "zero_grad", "zero_grad", end=end, words=kept_models.words_of)
 
 
 def watch_modules(module):
@@ -129,6 +133,8 @@ def watch_optimizers(module):
 def watch_clippings(module):
     watch_clipping(module, "clip_grad_norm_", "clip_norm")
     watch_clipping(module, "clip_grad_value_", "clip_value")
+    if hasattr(module, "_clip_grads_with_norm_"):  # of torch 2.6 and later
+        watch_clipping(module, "_clip_grads_with_norm_", "clip_norm")
 
 
 def watch_grad_scaler(module):
@@ -292,6 +298,7 @@ class Finder:
 @guarded
 def flush_at_end():
     recording.writer.write_peers()
+    reads.tell()
     replicas.at_end()
     allocations.at_end()
     if recording.writer.file is not None:

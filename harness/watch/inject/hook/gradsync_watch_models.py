@@ -55,7 +55,7 @@ def record_wrap(model, name):
         values["largest_parameter_bytes"] = max(sizes)  # no bucket is smaller than what is in it
     detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
-    recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
+    recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_sites())
     wrapped[model] = (name, frozenset(map(id, gradients)))
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
         for told in wrapper.groups(model):
@@ -115,8 +115,10 @@ def word_inside(model, outer):
 @recording.guarded
 def begin_forward(model, is_unsynced, around=()):
     """`around`: the wrapped models of which a forward runs, the outermost first."""
+    if recording.torch.is_grad_enabled():
+        kept_models.before_forward()
     words = words_of(model, is_unsynced) + [word_inside(model, each) for each in around[:1]]
-    return {"start_ns": recording.now_ns(), "detail": " ".join(words), **recording.call_site()}
+    return {"start_ns": recording.now_ns(), "detail": " ".join(words), **recording.call_sites()}
 
 
 @recording.guarded

@@ -70,10 +70,14 @@ def number_of(thing):
         return numbers[thing]
 
 
+def package_folders():
+    return [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+
+
 def library_folders():
     """Folders whose code is not the job's own."""
     folders = [os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))]
-    folders += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+    folders += package_folders()
     folders.append(os.path.dirname(torch.__file__))
     return tuple(os.path.join(folder, "") for folder in folders)
 
@@ -85,14 +89,38 @@ def is_library(file):
     return os.path.abspath(file).startswith(library_folders())
 
 
-def call_site():
-    """File and line of the innermost function of the job itself that led here."""
-    frame = sys._getframe(1)
+@functools.cache
+def place_in_library(file):
+    """The file below the folder that its library is installed in, "ignite/engine/__init__.py"; ""
+    of the job's own, the standard library's, torch's and the hook's.
+    """
+    own = tuple(os.path.join(os.path.dirname(f), "") for f in (torch.__file__, __file__))
+    folders = [os.path.join(folder, "") for folder in package_folders()]
+    folder = next((f for f in folders if os.path.abspath(file).startswith(f)), None)
+    if folder is None or os.path.abspath(file).startswith(own):
+        return ""
+    return os.path.abspath(file).removeprefix(folder)
+
+
+def call_sites():
+    """File and line of the innermost function of the job itself that led here, and of the innermost
+    one of a library between it and torch, if there is one.
+    """
+    inside, frame = {}, sys._getframe(1)
     while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            return {"file": frame.f_code.co_filename, "line": frame.f_lineno}
+        file = frame.f_code.co_filename
+        if not is_library(file):
+            return {"file": file, "line": frame.f_lineno, **inside}
+        if not inside and (place := place_in_library(file)):
+            inside = {"inside": place, "inside_line": frame.f_lineno}
         frame = frame.f_back
-    return {}
+    return inside
+
+
+def call_site():
+    """The job's own alone."""
+    sites = call_sites()
+    return {name: sites[name] for name in ("file", "line") if name in sites}
 
 
 def write_span(kind, start_ns, **fields):
@@ -115,7 +143,7 @@ forwards, uses = Count(), Count()  # forwards with a gradient; uses of gradients
 
 @guarded
 def begin_call():
-    return {"start_ns": now_ns(), **call_site()}
+    return {"start_ns": now_ns(), **call_sites()}
 
 
 @guarded
@@ -144,7 +172,7 @@ def record_flag(model, name, args, kwargs):
 @guarded
 def record_use(how):
     uses.count += 1
-    write_span("gradient_use", now_ns(), detail=how, **call_site())
+    write_span("gradient_use", now_ns(), detail=how, **call_sites())
 
 
 def local(tensor):

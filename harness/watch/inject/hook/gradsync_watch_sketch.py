@@ -25,6 +25,14 @@ def signs_of(first, count, seed, device):
     return (x & 1).to(torch().float32) * 2 - 1
 
 
+def row_sign(row):
+    """That of one number, worked out here: small tensors have no other, and there are many."""
+    x = (row ^ ROW_SEED) & 0x7FFFFFFF
+    for shift, factor in ((15, 0x2C1B3C6D), (12, 0x297A2D39)):
+        x = ((x ^ (x >> shift)) * factor) & 0x7FFFFFFF
+    return 2.0 * ((x ^ (x >> 15)) & 1) - 1
+
+
 @functools.cache
 def place_signs(device):
     return signs_of(0, ROW, PLACE_SEED, device).double()
@@ -49,16 +57,14 @@ def sketch_of(tensor, offset=0):
     rows = (count - head) // ROW
     tail = head + rows * ROW
     if head:
-        sign = signs_of(offset // ROW, 1, ROW_SEED, device).double()
-        sketch += sign * folded(flat[:head], offset % ROW)
+        sketch += row_sign(offset // ROW) * folded(flat[:head], offset % ROW)
     if rows:
         grid = flat[head:tail].view(rows, ROW)
         grid = grid if grid.dtype == torch().float64 else grid.float()
         signs = signs_of((offset + head) // ROW, rows, ROW_SEED, device).to(grid.dtype)
         sketch += folded(torch().mv(grid.t(), signs), 0)
     if tail < count:
-        sign = signs_of((offset + tail) // ROW, 1, ROW_SEED, device).double()
-        sketch += sign * folded(flat[tail:], 0)
+        sketch += row_sign((offset + tail) // ROW) * folded(flat[tail:], 0)
     return sketch
 
 

@@ -79,15 +79,18 @@ class Standing:
         self.found = {}  # id of a parameter to (the parameter, weakly; what it stands for)
         self.names = {}
 
-    def of(self, parameter):
-        known = self.found.get(id(parameter))
-        if known is None or known[0]() is not parameter:
+    def of_all(self, parameters):
+        """Returns what each stands for. One search finds all that are new."""
+        if not all(map(self.known, parameters)):
             self.search()
-            known = self.found.get(id(parameter))
-            if known is None or known[0]() is not parameter:
-                known = (weakref.ref(parameter), Whole(parameter, parameter))
-                self.found[id(parameter)] = known
-        return known[1]
+        for parameter in parameters:
+            if self.known(parameter) is None:
+                self.keep(parameter, Whole(parameter, parameter))
+        return list(map(self.known, parameters))
+
+    def known(self, parameter):
+        reference, standing = self.found.get(id(parameter), (None, None))
+        return standing if reference is not None and reference() is parameter else None
 
     def name_of(self, standing, fallback):
         leaf = standing.leaf()

@@ -71,8 +71,10 @@ class Told:
     def see_tokens(self, node, micro_batch):
         if node.name() not in LOSSES:
             return
-        # What a backward has freed stays unknown.
+        # What a backward has freed stays unknown, and so does what has no numbers.
         with unseen_by_the_job(), contextlib.suppress(RuntimeError):
+            if node._saved_target.is_meta:
+                return
             counted = (node._saved_target != node._saved_ignore_index).sum()
             self.tokens[micro_batch] = self.tokens.get(micro_batch, 0) + counted
 
@@ -80,6 +82,7 @@ class Told:
         """Behind so many micro-batches of the step. Calls from one line are kept once."""
         call = {"what": what, "after": micro_batches}
         call |= {"file": site.get("file", ""), "line": site.get("line", 0)}
+        call |= {name: site[name] for name in ("inside", "inside_line") if name in site}
         if call not in self.calls:
             self.calls.append(call)
 

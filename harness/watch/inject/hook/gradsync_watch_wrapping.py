@@ -14,6 +14,7 @@ import weakref
 import gradsync_watch_account as account
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
+from gradsync_watch_between import reads
 from gradsync_watch_models import begin_forward, end_forward, record_wrap
 from gradsync_watch_recording import (
     guarded,
@@ -133,6 +134,7 @@ def watch_clipping(owner, name, what):
     @standing_for(original)
     def clip(*args, **kwargs):
         if clipping.value == 0:
+            reads.see_clipping(sys._getframe(1).f_code)
             account.see_clipping(what)
         clipping.value += 1
         try:
@@ -142,8 +144,9 @@ def watch_clipping(owner, name, what):
 
     setattr(owner, name, clip)
     package = sys.modules.get("torch.nn.utils")
-    if getattr(package, name, None) is original:
-        setattr(package, name, clip)
+    for known_as in (name, name.lstrip("_")):
+        if getattr(package, known_as, None) is original:
+            setattr(package, known_as, clip)
 
 
 def watch_wrapper(wrapper, module):

@@ -19,11 +19,13 @@ bool is_smaller(const OpSums& a, const OpSums& b) {
 
 Quiet::Quiet(const Steps& steps) : gradient_bytes_(steps.gradient_bytes) {
   for (const Step& step : steps.steps) look_at(step);
-  // Models whose micro-batches all synchronized, although the job asked for none.
+  // Models whose micro-batches all synchronized, although the job asked for none: those that were
+  // asked for have no more of them, or these are the gradients to the byte.
   std::erase_if(quiet_, [&](const auto& entry) {
     const auto& [models, sums] = entry;
-    return most_synced_[models] <= total_count(sums) &&
-           is_synchronization(models, sums).value_or(false);
+    return is_synchronization(models, sums).value_or(false) &&
+           (most_synced_[models] <= total_count(sums) ||
+            total_bytes(sums) == gradient_bytes_of(models));
   });
 }
 
@@ -35,14 +37,19 @@ const OpSums& Quiet::of(const MicroBatch& micro_batch) const {
 
 std::optional<bool> Quiet::is_synchronization(const Models& models, const OpSums& sums) const {
   const auto bytes = total_bytes(sums);
+  const auto gradient_bytes = gradient_bytes_of(models);
+  if (!bytes || gradient_bytes.value_or(0) == 0) return std::nullopt;
+  return 2 * *bytes >= *gradient_bytes;
+}
+
+std::optional<std::int64_t> Quiet::gradient_bytes_of(const Models& models) const {
   std::int64_t gradient_bytes = 0;
   for (const std::int64_t model : models) {
     const auto known = gradient_bytes_.find(model);
     if (known == gradient_bytes_.end()) return std::nullopt;
     gradient_bytes += known->second;
   }
-  if (!bytes || gradient_bytes == 0) return std::nullopt;
-  return 2 * *bytes >= gradient_bytes;
+  return gradient_bytes;
 }
 
 void Quiet::look_at(const Step& step) {

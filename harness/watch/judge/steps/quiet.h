@@ -25,6 +25,7 @@ class Quiet {
   std::optional<bool> is_synchronization(const Models& models, const OpSums& sums) const;
 
  private:
+  std::optional<std::int64_t> gradient_bytes_of(const Models& models) const;
   void look_at(const Step& step);
   void offer(const Models& models, const OpSums& sums);
 

@@ -56,7 +56,9 @@ struct Place {
 // optimizer runs by itself comes before it.
 class Cutter {
  public:
-  explicit Cutter(const CuttingOrder& order) : order_(order) {}
+  // `has_optimizers`: of torch's; else the job steps where it changes parameters.
+  Cutter(const CuttingOrder& order, bool has_optimizers)
+      : order_(order), has_optimizers_(has_optimizers) {}
 
   void see(const Event& event) {
     switch (event.kind) {
@@ -68,8 +70,9 @@ class Cutter {
         return see_backward(event);
       case EventKind::OptimizerStep:
         return see_optimizer(event);
-      case EventKind::ZeroGrad:
       case EventKind::GradientUse:
+        return is_step_by_hand(event) ? see_optimizer(event) : see_clearing(event);
+      case EventKind::ZeroGrad:
         return see_clearing(event);
       case EventKind::Sync:
         if (is_of_gradients(event)) flags_[event.object] = event.detail == "true";
@@ -163,6 +166,12 @@ class Cutter {
     if (clearing.kind == EventKind::ZeroGrad || clearing_ == nullptr) clearing_ = &clearing;
   }
 
+  // Not one between a forward and its backward.
+  bool is_step_by_hand(const Event& use) const {
+    const bool waits = !open_.forwards.empty() && open_.backwards.empty();
+    return !has_optimizers_ && use.detail == kParameters && !waits;
+  }
+
   bool is_flagged_off(std::int64_t model) const {
     const auto flag = flags_.find(model);
     return flag != flags_.end() && !flag->second;
@@ -202,7 +211,9 @@ class Cutter {
       step.in_closure = *inside;
       ++runs;
     }
-    step.repeats_closure |= runs > 1;
+    // Who counted how often a closure ran knows better: one run may have all micro-batches.
+    const auto closures = word_value(optimizer, "closures");
+    step.repeats_closure |= closures ? *closures != "0" && *closures != "1" : runs > 1;
   }
 
   // The micro-batches of a pipeline's stage, in place of those that were cut.
@@ -238,6 +249,7 @@ class Cutter {
   }
 
   const CuttingOrder& order_;
+  const bool has_optimizers_;
   OpenNoSyncs no_syncs_;
   std::map<std::int64_t, bool> flags_;  // FSDP2's, by model: whether gradients synchronize
   std::vector<Step> steps_;
@@ -296,7 +308,9 @@ class Placer {
 
 Steps cut_into_steps(const std::vector<Event>& events) {
   const CuttingOrder order = cutting_order(events);
-  Cutter cutter(order);
+  const bool has_optimizers = std::ranges::any_of(
+      events, [](const Event& event) { return event.kind == EventKind::OptimizerStep; });
+  Cutter cutter(order, has_optimizers);
   for (const Event* event : order.events) cutter.see(*event);
   cutter.finish();
   Steps steps;

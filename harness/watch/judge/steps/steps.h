@@ -14,7 +14,8 @@
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others
 //                  count among the forwards of the next micro-batch, which changes no count of it.
 //   step           ends with an optimizer's step; steps of optimizers with no backward between them
-//                  are one. One that a gradient scaler skips ends a step as well.
+//                  are one. One that a gradient scaler skips ends a step as well. Where none of
+//                  torch's steps, parameters that the job changes by itself end it.
 //   a collective   belongs to the forward or the backward that was running when it was issued, on
 //                  whichever thread; else to the step alone. What was issued before the first
 //                  forward or backward belongs to the set-up.
@@ -51,7 +52,7 @@ struct Step {
   std::int64_t start_ns = 0;  // the end of the step before; of the first: its first forward
   std::int64_t end_ns = 0;    // of the last optimizer
   std::vector<MicroBatch> micro_batches;
-  std::vector<const Event*> optimizers;
+  std::vector<const Event*> optimizers;     // or a GradientUse that changed parameters
   std::vector<const Event*> in_evaluation;  // collectives
   std::vector<const Event*> outside;        // collectives in neither forward nor backward
   // Clearings and uses of gradients between two of its micro-batches, the last one between each.
@@ -62,8 +63,8 @@ struct Step {
   // The last backward that the optimizer ran by itself; null: none. Trainers that pass a closure
   // have one there, LBFGS has several.
   const Event* in_closure = nullptr;
-  bool repeats_closure = false;
-  bool is_interleaved = false;  // of stages of a pipeline: micro-batches cannot be told apart
+  bool repeats_closure = false;  // it ran more than once
+  bool is_interleaved = false;   // of stages of a pipeline: micro-batches cannot be told apart
   // A forward that is replayed within the backward of other forwards; null: there is none.
   const Event* replayed_beside = nullptr;
 };

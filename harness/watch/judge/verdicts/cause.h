@@ -72,6 +72,7 @@ enum class Cause {
   GradientsCleared,
   GradientsChangedByHand,
   RanksDisagree,
+  AccountDisagrees,
   // No steps:
   NoTorch,
   // Not in a file that others wrote:

@@ -182,10 +182,15 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "up: each may need a synchronization of its own"},
 
     {Cause::RanksDisagree, "ranks_disagree", "ranks do not agree: {given}"},
+    {Cause::AccountDisagrees, "account_disagrees",
+     "counts and account do not agree: by its collectives the job is never synchronized ({given}), "
+     "but every rank reads what the micro-batches of all ranks add"},
 
     {Cause::NoTorch, "no_torch", "no process that uses torch was seen"},
 
-    {Cause::WorldSizeNotTold, "world_size_not_told", "how many ranks the job has"},
+    {Cause::WorldSizeNotTold, "world_size_not_told",
+     "how many ranks the job has: torch.profiler writes that where it begins behind "
+     "init_process_group(); trace it so, into a file of each rank"},
     {Cause::OptimizerNotTold, "optimizer_not_told", "where an optimizer steps"},
     {Cause::BackwardNotTold, "backward_not_told", "where backward runs"},
     {Cause::WholeStepNotTold, "whole_step_not_told",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/watch/judge/verdicts/library.h"
 #include "harness/watch/judge/verdicts/rules.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
@@ -57,6 +58,29 @@ std::optional<Verdict> judge_buffers(const UsualStep& usual) {
   return verdict;
 }
 
+// The wrapping at the line of a change; null where it is another call.
+const Event* wrap_at(const RankEvents& rank, const Change& change) {
+  const auto found = std::ranges::find_if(rank.events, [&](const Event& event) {
+    return event.kind == EventKind::Wrap && event.file == change.file && event.line == change.line;
+  });
+  return found == rank.events.end() ? nullptr : &*found;
+}
+
+// Where a library has the loop, or wraps the model.
+void say_library(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
+  if (!verdict.change) return;
+  const Event* called = nullptr;
+  for (const MicroBatch& micro_batch : example.step->micro_batches) {
+    if (called == nullptr) called = forward_of_library(micro_batch);
+  }
+  if (called == nullptr) called = wrap_at(rank, *verdict.change);
+  const bool is_of_unused = verdict.cause == Cause::SearchesUnused;
+  if (called != nullptr) {
+    say_library(*verdict.change, *called,
+                is_of_unused ? Knob::UnusedParameters : Knob::Accumulation);
+  }
+}
+
 }  // namespace
 
 bool is_unjudged(VerdictKind kind) {
@@ -76,11 +100,13 @@ std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
   }
   if (auto unused = judge_unused_parameters(rank, *usual)) verdicts.push_back(std::move(*unused));
   if (auto buffers = judge_buffers(*usual)) verdicts.push_back(std::move(*buffers));
+  for (Verdict& verdict : verdicts) say_library(verdict, rank, *usual->example);
   return verdicts;
 }
 
 std::string change_text(const Change& change) {
-  const std::string place = place_text(change.file, change.line);
+  std::string place = place_text(change.file, change.line);
+  if (!change.inside.empty()) place += (place.empty() ? "" : ", which runs ") + change.inside;
   return fmt::format("change{}{}: {}", place.empty() ? "" : " ", place, change.what);
 }
 

@@ -57,6 +57,7 @@ struct Change {
   std::string file;  // as Python names it; empty: not known
   int line = 0;      // 0: not known
   std::string what;
+  std::string inside = {};  // what a library runs there, "ignite, engine/__init__.py line 133"
 };
 
 // What the sentence of a verdict counts. 0: its kind counts no such thing.
@@ -96,7 +97,8 @@ struct Verdict {
 std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
                            const std::vector<StepCounts>& counts);
 
-// "change train.py line 11: enclose the forward too"
+// "change train.py line 11: enclose the forward too"; "change train.py line 11, which runs ignite,
+// engine/__init__.py line 133: ..."
 std::string change_text(const Change& change);
 
 // Returns all of it in one sentence: "synchronizes in every micro-batch (4 x per step; 1 is

@@ -9,6 +9,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
 #include "harness/text/labels.h"
+#include "harness/watch/judge/verdicts/library.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 #include "harness/watch/judge/wastes/savings.h"
 
@@ -36,6 +37,13 @@ std::string cap_of(const Event& wrap) {
   return cap ? fmt::format("bucket_cap_mb={}{}", in_mebibytes(*cap), at(wrap)) : "";
 }
 
+// Returns the change of an option of the wrapper's.
+Change wrap_with(const LastReductions& last, Knob knob, std::string what) {
+  Change change = change_at(*last.wrap, std::move(what));
+  say_library(change, *last.wrap, knob);
+  return change;
+}
+
 void say_small_reductions(Waste& waste, const LastReductions& last) {
   waste.sentence =
       fmt::format("{} all-reduces{}, {} on average, where {} would be enough", waste.reductions,
@@ -43,7 +51,7 @@ void say_small_reductions(Waste& waste, const LastReductions& last) {
                   sized(last.bytes / waste.reductions), buckets_for(last.bytes));
   if (last.wrap != nullptr) {
     waste.why = cap_of(*last.wrap);
-    waste.change = change_at(*last.wrap, good_cap(last));
+    waste.change = wrap_with(last, Knob::Buckets, good_cap(last));
   } else {
     waste.change = change_at(
         *last.backward, fmt::format("reduce the gradients of this backward in buckets of {}, as "
@@ -57,7 +65,7 @@ void say_one_bucket(Waste& waste, const LastReductions& last) {
       "one bucket has all {} of gradients: its reduction begins after backward's last operation",
       sized(last.bytes));
   waste.why = cap_of(*last.wrap);
-  waste.change = change_at(*last.wrap, good_cap(last));
+  waste.change = wrap_with(last, Knob::Buckets, good_cap(last));
 }
 
 void say_no_overlap(Waste& waste, const LastReductions& last) {
@@ -76,8 +84,8 @@ void say_no_overlap(Waste& waste, const LastReductions& last) {
   } else if (has_word(*last.wrap, "find_unused_parameters=true")) {
     waste.why = "find_unused_parameters=True" + at(*last.wrap) +
                 ": buckets keep the order of parameters, though gradients come in another one";
-    waste.change =
-        change_at(*last.wrap, "drop it if every parameter takes part in every micro-batch");
+    waste.change = wrap_with(last, Knob::UnusedParameters,
+                             "drop it if every parameter takes part in every micro-batch");
   }
 }
 
@@ -165,6 +173,24 @@ Waste waste_in_words(WasteKind kind, const LastReductions& last) {
     default:
       throw InternalError("chatter is none of the last reductions");
   }
+  return waste;
+}
+
+Waste unread_in_words(const UnreadGradients& unread) {
+  Waste waste;
+  waste.kind = WasteKind::UnreadGradients;
+  waste.reductions = 1;
+  waste.sentence = fmt::format(
+      "a model's gradients are reduced, and cleared unread: {} each time, {:.0f} % of what that "
+      "backward reduces",
+      sized(unread.bytes),
+      100 * static_cast<double>(unread.bytes) / static_cast<double>(unread.of_bytes));
+  waste.why =
+      fmt::format("no optimizer reads them before they are cleared{}", at(*unread.clearing));
+  waste.change = change_at(*unread.forward,
+                           "call requires_grad_(False) on the model that runs here while another "
+                           "one is trained, and requires_grad_(True) behind it");
+  waste.saved_s = Unknown{"it is not timed apart from what is needed"};
   return waste;
 }
 

@@ -13,6 +13,17 @@ namespace gradsync::watch {
 // Returns the waste without what it would save: what was seen, why, and the option that ends it.
 Waste waste_in_words(WasteKind kind, const LastReductions& last);
 
+// What is reduced of a model's gradients and cleared unread, so many times.
+struct UnreadGradients {
+  int times = 0;
+  std::int64_t bytes = 0;     // of one backward
+  std::int64_t of_bytes = 0;  // that this backward reduces
+  const Event* forward = nullptr;
+  const Event* clearing = nullptr;
+};
+
+Waste unread_in_words(const UnreadGradients& unread);
+
 // Returns what the job calls too often, and where; `saved_s` of a step.
 Waste chatter_in_words(WasteKind kind, const Chatter& chatter, const Known<double>& saved_s);
 

@@ -12,6 +12,7 @@
 #include "harness/watch/judge/wastes/chatter.h"
 #include "harness/watch/judge/wastes/last_reductions.h"
 #include "harness/watch/judge/wastes/savings.h"
+#include "harness/watch/judge/wastes/unread.h"
 #include "harness/watch/judge/wastes/waste_words.h"
 
 namespace gradsync::watch {
@@ -292,6 +293,7 @@ std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
   // In its first step DDP has one bucket for all gradients, whatever it is told.
   if (!usual || not_skipped(ranks.front().counts).size() < 2) return {};
   std::vector<Waste> wastes = wastes_of_reductions(ranks, *usual);
+  if (auto unread = unread_gradients(ranks.front())) wastes.push_back(std::move(*unread));
   if (std::ssize(usual->all) >= kStepsOfChatter) add_chatter(wastes, ranks, *usual);
   return wastes;
 }

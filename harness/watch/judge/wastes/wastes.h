@@ -27,6 +27,7 @@ enum class WasteKind {
   SmallReductions,  // many collectives, where few would do
   OneBucket,        // DDP has one bucket for all gradients, which is complete with the last of them
   NoOverlap,        // all reductions begin when backward has nothing left to compute
+  UnreadGradients,  // reduced, and cleared before an optimizer reads them
   // Chatter, in the order in which it is told:
   Barriers,
   ObjectCollectives,  // each pickles what it sends

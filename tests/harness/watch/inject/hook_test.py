@@ -430,9 +430,9 @@ class WithinTest(unittest.TestCase):
         self.assertLess(around["start_ns"], replayed["start_ns"])
         self.assertLess(around["end_ns"], last["start_ns"])
 
-    def test_an_optimizer_within_backward_says_of_which_models_it_is(self):
+    def test_an_optimizer_says_of_which_models_it_is_within_backward_and_without(self):
         steps = [step.get("detail", "") for step in of_kind(self.lines, "optimizer_step")]
-        self.assertEqual(steps, [f"of={self.inner}", ""])
+        self.assertEqual(steps, [f"of={self.inner}"] * 2)
 
     def test_a_gradient_of_no_parameter_may_be_read(self):
         self.assertEqual(of_kind(self.lines, "gradient_use"), [])
@@ -600,6 +600,121 @@ class AccountTest(unittest.TestCase):
             self.assertIn("the account stopped: ZeroDivisionError", fault["sentence"])
             [lines] = events_of(folder).values()
             self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
+
+
+# Counts operations on meta tensors, as trainers do; then trains parameters with an optimizer whose
+# closure runs two micro-batches, and prints how often all objects of the process were searched.
+META_FIRST = """
+import torch
+import gradsync_watch_standing as standing
+searches, search = [], standing.Standing.search
+standing.Standing.search = lambda self: searches.append(search(self))
+with torch.device("meta"):
+    counted = torch.nn.Linear(2, 2)(torch.ones(1, 2))
+    torch.nn.functional.cross_entropy(counted, torch.zeros(1, dtype=torch.int64)).backward()
+parameters = [torch.nn.Parameter(torch.ones(3)) for _ in range(10)]
+optimizer = torch.optim.SGD(parameters, lr=0.01)
+def closure():
+    optimizer.zero_grad()
+    for _ in range(2):
+        sum(parameter.sum() for parameter in parameters).backward()
+for _ in range(3):
+    optimizer.step(closure)
+print(len(searches))
+"""
+
+
+class AccountedStepsTest(unittest.TestCase):
+    """Steps as trainers make them: what is recorded of them, and at what price."""
+
+    def test_meta_tensors_are_passed_over_and_a_closure_that_runs_once_is_read(self):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            more = {"GRADSYNC_WATCH_ACCOUNT": "1 1"}
+            done = run_forked(META_FIRST, env=environment(folder, **more))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "1\n", ""))
+            [account] = Path(folder).glob("account-*.jsonl")
+            lines = [json.loads(line) for line in account.read_text().splitlines()]
+            [events] = events_of(folder).values()
+        self.assertEqual(of_kind(lines, "fault"), [])
+        self.assertEqual(len(of_kind(lines, "step")), 3)
+        self.assertEqual(len(of_kind(lines, "parameter")), 3 * 10)
+        for parameter in of_kind(lines, "parameter")[10:]:
+            self.assertEqual([each["micro_batch"] for each in parameter["contributions"]], [0, 1])
+        details = [step["detail"] for step in of_kind(events, "optimizer_step")]
+        self.assertEqual(details, ["closures=1"] * 3)
+
+
+# A generator is trained through its discriminator.
+GAN = """
+import torch
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2)) for _ in range(2)]
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+for optimizer in optimizers:
+    models[1](models[0](torch.ones(1, 2))).sum().backward()
+    optimizer.step()
+models[0].zero_grad()
+optimizers[1].zero_grad()
+"""
+
+
+class OfWhichModelsTest(unittest.TestCase):
+    def test_optimizers_and_clearings_say_it(self):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            done = run_forked(GAN, env=environment(folder))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            [lines] = events_of(folder).values()
+        for kind in ("optimizer_step", "zero_grad"):
+            self.assertEqual([each["detail"] for each in of_kind(lines, kind)], ["of=1", "of=2"])
+
+
+# A trainer as a library has it: the loop is its own. Its optimizer is none of torch's, and clips
+# what it has looked at.
+TRAINER = """
+import torch
+def fit(model):
+    parameters = list(model.parameters())
+    for _ in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        has_gradient = [p for p in parameters if p.grad is not None]
+        torch.nn.utils.clip_grad_norm_(has_gradient, 1.0)
+        for parameter in parameters:
+            parameter.data.add_(parameter.grad, alpha=-0.1)
+            parameter.grad.zero_()
+"""
+TRAINED = """
+import os, sys, torch
+sys.path.insert(0, sys.argv[1])
+from of_others.loop import fit
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+fit(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2)))
+"""
+
+
+class TrainerTest(unittest.TestCase):
+    def test_the_librarys_line_is_told_beside_the_jobs_and_its_steps_by_what_they_change(self):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            packages = Path(folder) / "site-packages"
+            (packages / "of_others").mkdir(parents=True)
+            (packages / "of_others" / "loop.py").write_text(TRAINER)
+            (watched := Path(folder) / "watched").mkdir()
+            done = run_forked(TRAINED, packages, env=environment(watched))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            [lines] = events_of(watched).values()
+        source = TRAINER.splitlines()
+        for line in (*of_kind(lines, "forward"), *of_kind(lines, "backward")):
+            self.assertEqual((line["line"], line["inside"]), (7, "of_others/loop.py"))
+            self.assertIn("backward()", source[line["inside_line"] - 1])
+        [wrap] = of_kind(lines, "wrap")
+        self.assertNotIn("inside", wrap)
+        # One between each two micro-batches. A look before torch's clipping is no read.
+        uses = [(use["detail"], use["inside_line"]) for use in of_kind(lines, "gradient_use")]
+        reads = [line for how, line in uses if how == "read"]
+        self.assertEqual([how for how, _ in uses if how != "read"], ["parameters"] * 2)
+        for line in reads:
+            self.assertIn("alpha", source[line - 1])
 
 
 TWICE = """

@@ -87,6 +87,16 @@ TEST(FirstSteps, OtherWeightsWithoutTokensAreToldWithoutAReason) {
   EXPECT_TRUE(is_unequal(verdict.kind));
 }
 
+// All count alike in the right gradient: what the other drops is what an account of it says.
+TEST(FirstSteps, ADroppedMicroBatchIsToldAsAnAccountTellsIt) {
+  MadeAccount job;
+  job.weight = [](int, int, int micro_batch) { return micro_batch == 0 ? 0.0 : 1.0; };
+  const FirstStep other = first_step_of(kSplit, job.records());
+  const EqualVerdict verdict = compare_first_steps(right_step(other, as_it_is), other);
+  EXPECT_TRUE(is_unequal(verdict.kind));
+  test::expect_phrases("watch/judge", {verdict.sentence});
+}
+
 TEST(FirstSteps, OtherSamplesAreNoFaultOfTheLoss) {
   const FirstStep other = made_step();
   FirstStep right = first_step_of(kSplit, MadeAccount{}.records(2));

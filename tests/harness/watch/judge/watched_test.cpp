@@ -266,5 +266,30 @@ TEST(WatchPage, SaysOfHowManyStepsANumberIsThatMostDoNotHave) {
   EXPECT_THAT(watch_page(summarize(ranks)), HasSubstr("6 steps, 2 of them of 2\nmicro-batches\n"));
 }
 
+// An account in which every rank reads what `readers` say of two ranks.
+account::GradientAccount equal_account(const std::vector<int>& readers) {
+  account::GradientAccount account;
+  account.shown.world_size = 2;
+  account.shown.groups.resize(1);
+  account.shown.groups[0].ranks = {0, 1};
+  account.shown.groups[0].readers = readers;
+  account.verdicts = {{account::AccountKind::Equal, "all 8 weigh the same", "", false}};
+  return account;
+}
+
+TEST(Summarize, NobodyIsAccusedWhereTheAccountContradictsTheCounts) {
+  const auto never = [](int rank) { return gradsync::test::never_job(rank).process(); };
+  Watched watched = summarize({never(0), never(1)});
+  ASSERT_TRUE(has_excess(watched));
+  EXPECT_TRUE(was_judged(watched));
+  add_account(watched, equal_account({0}));
+  EXPECT_TRUE(has_excess(watched));
+  add_account(watched, equal_account({0, 1}));
+  EXPECT_FALSE(has_excess(watched));
+  EXPECT_FALSE(was_judged(watched));
+  EXPECT_EQ(watched.verdicts[0].cause, Cause::AccountDisagrees);
+  test::expect_phrases("watch/judge", {watched.verdicts[0].why});
+}
+
 }  // namespace
 }  // namespace gradsync::watch

@@ -69,6 +69,24 @@ TEST(AccountRecords, OlderOnesKnowLess) {
   EXPECT_FALSE(records.steps[0].is_wrapped);
 }
 
+// As where a trainer counts the operations of another model before it begins.
+TEST(AccountRecords, ABackwardOfSomethingElseBeforeTheModelsOwnIsNoMicroBatch) {
+  std::string parameter = parameter_line("1");
+  parameter.replace(parameter.find("true"), 4, "false");
+  const AccountRecords records = parse_account(
+      kStart + parameter +
+          R"({"kind":"step","step":3,"optimizer":0,"micro_batches":4,"loss_scale":1,)"
+          R"("clippings":0,"is_used":false,"tokens":[0,0,5,6],"places":[0,1,2,2],)"
+          R"("functions":[0,1,2,2],"calls":[{"what":"zero_grad","after":3,"file":"","line":0}]})"
+          "\n",
+      "a");
+  EXPECT_EQ(records.parameters.at(0).contributions.at(0).micro_batch, 0);
+  EXPECT_EQ(records.steps.at(0).micro_batches, 2);
+  EXPECT_EQ(records.steps[0].tokens, (std::vector<std::int64_t>{5, 6}));
+  EXPECT_EQ(records.steps[0].places, (std::vector<int>{2, 2}));
+  EXPECT_EQ(records.steps[0].calls.at(0).after, 1);
+}
+
 TEST(AccountRecords, NullIsANumberThatIsNotFinite) {
   const AccountRecords records = parse_account(kStart + parameter_line("null"), "a");
   EXPECT_TRUE(std::isnan(records.parameters.at(0).gradient[0]));

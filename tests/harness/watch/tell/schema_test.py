@@ -18,6 +18,8 @@ from schemas import complaints, place_in
 
 # Absent in older files.
 LATER = {
+    "backwards",
+    "inside",
     "account",
     "axes",
     "cause",

@@ -167,6 +167,32 @@ TEST(Steps, WhatAnOptimizerRunsByItselfIsNotItsOwnTime) {
   EXPECT_GT(cut.counts[0].duration_s(), 0.050);
 }
 
+// All micro-batches of a step run within it, as Composer has them.
+TEST(Steps, AClosureThatIsKnownToRunOnceIsPlain) {
+  for (const auto& [words, repeats] :
+       std::vector<std::pair<std::string, bool>>{{"closures=1", false}, {"closures=3", true}}) {
+    MadeJob job;
+    job.begin(EventKind::OptimizerStep).times(3, synced_batch).end();
+    for (Event& event : job.events()) {
+      if (event.kind == EventKind::OptimizerStep) event.detail = words;
+    }
+    const Cut cut(job);
+    EXPECT_EQ(cut.counts.at(0).step->repeats_closure, repeats);
+    EXPECT_EQ(cut.counts[0].micro_batches, 3);
+  }
+}
+
+// fastai's optimizers are none of torch's.
+TEST(Steps, WithoutAnOptimizerAChangeOfParametersEndsAStep) {
+  const auto by_hand = [](MadeJob& job) { job.times(2, synced_batch).use_gradients(kParameters); };
+  const Cut cut(MadeJob().times(3, by_hand));
+  ASSERT_THAT(cut.counts, SizeIs(3));
+  EXPECT_EQ(cut.counts[2].micro_batches, 2);
+  const Cut with_optimizer(MadeJob().times(3, by_hand).optimizer());
+  ASSERT_THAT(with_optimizer.counts, SizeIs(1));
+  EXPECT_EQ(with_optimizer.counts[0].micro_batches, 6);
+}
+
 TEST(Steps, OptimizersInsideBackwardEndAStep) {
   MadeJob job;
   job.times(2, [](MadeJob& j) {

@@ -1,6 +1,6 @@
 // What is said of jobs, right and wrong. Whom nothing is said against: no_accusation_test.cpp.
-// Covers: drift_verdict.cpp, excess_verdict.cpp, rules.cpp, usual_step.cpp, verdict_parts.cpp,
-// cause_words.cpp, verdict_words.cpp.
+// Covers: drift_verdict.cpp, excess_verdict.cpp, library.cpp, rules.cpp, usual_step.cpp,
+// verdict_parts.cpp, cause_words.cpp, verdict_words.cpp.
 #include "harness/watch/judge/verdicts/verdict.h"
 
 #include <gmock/gmock.h>
@@ -89,6 +89,61 @@ TEST(Verdict, NeverUnderAMirroredNoSync) {
   }));
   expect_accused(verdict, VerdictKind::Never);
   expect_cause(verdict, Cause::NoSyncAroundForward, 11);
+}
+
+// Lightning's manual optimization runs backward and optimizer within the wrapper's forward, and
+// arms the reducer itself: the flag stays off, and the bytes tell.
+TEST(Verdict, WhatIsReducedGoesBeforeTheWrappersFlag) {
+  const auto within = [](int reductions, std::int64_t bytes, bool has_step) {
+    return [=](MadeJob& job) {
+      job.begin_forward(1, "no_sync");
+      if (reductions == 0) job.backward();
+      if (reductions > 0) job.reducing(reductions, bytes);
+      if (has_step) job.optimizer().zero_grad();
+      job.end();
+    };
+  };
+  const auto often = within(1, 3000, false);
+  const auto last = within(1, 3000, true);
+  const auto silent = within(0, 0, false);
+  const auto wrapped = [] { return MadeJob().wrap(1, "", 3000); };
+  expect_good(wrapped().times(4, [&](MadeJob& job) { job.times(3, silent).times(1, last); }));
+  const auto every = [&](MadeJob& job) { job.times(3, often).times(1, last); };
+  const Verdict verdict = verdict_on(wrapped().times(4, every));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  expect_often(verdict, 4, 4);
+  // The same behind a first step that was not told so, in more reductions.
+  MadeJob first = wrapped();
+  first.times(4, [](MadeJob& job) { job.forward().reducing(3, 1000); }).optimizer();
+  expect_often(verdict_on(first.times(4, every)), 4, 4);
+}
+
+// A trainer's loop: there the line of the job is the call that starts it.
+TEST(Verdict, AChangeInALibraryNamesItAndItsOption) {
+  std::vector<std::string> said;
+  for (const std::string library : {"ignite", "lightning", "of_yesterday"}) {
+    MadeJob job = four_steps(baseline);
+    for (Event& event : job.events()) {
+      event.line = 30;
+      event.inside = library + "/engine/loop.py";
+      event.inside_line = 133;
+    }
+    const Verdict verdict = verdict_on(job);
+    expect_cause(verdict, Cause::NoNoSync, 30);
+    EXPECT_EQ(verdict.change->inside, library + ", engine/loop.py line 133");
+    said.push_back(change_text(*verdict.change));
+  }
+  test::expect_phrases("watch/judge", said);
+}
+
+TEST(Verdict, ALibraryThatOnlyHelpsALoopIsNotNamed) {
+  MadeJob job = four_steps(baseline);
+  for (Event& event : job.events()) {
+    if (event.kind == EventKind::Wrap) event.inside = "accelerate/accelerator.py";
+    // A loss of a library's runs forward, the job's own loop backward.
+    if (event.kind == EventKind::Forward) event.inside = "losses/loss.py";
+  }
+  EXPECT_EQ(verdict_on(job).change->inside, "");
 }
 
 TEST(Verdict, NeverWhereTheModuleIsCalledInsteadOfItsWrapper) {

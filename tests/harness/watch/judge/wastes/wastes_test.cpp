@@ -1,4 +1,4 @@
-// Covers: last_reductions.cpp, waste_words.cpp.
+// Covers: last_reductions.cpp, unread.cpp, waste_words.cpp.
 #include "harness/watch/judge/wastes/wastes.h"
 
 #include <fmt/format.h>
@@ -70,6 +70,31 @@ void expect_said(const Waste& waste) {
   if (!waste.why.empty()) said.push_back(waste.why);
   if (waste.change) said.push_back(change_text(*waste.change));
   test::expect_phrases("watch/judge", said);
+}
+
+// The generator's backward runs through the discriminator, whose gradients are cleared before its
+// own: `cleared` says of which models zero_grad() is.
+std::vector<Waste> wastes_of_gan(const std::string& cleared) {
+  MadeJob job = MadeJob().wrap(1, "", 3000).wrap(2, "", 5000).times(4, [](MadeJob& j) {
+    j.forward(1).forward(2).reducing(2, 4000).optimizer("of=1").zero_grad();
+    j.forward(2).reducing(1, 5000).optimizer("of=2");
+  });
+  for (Event& event : job.events()) {
+    if (event.kind == EventKind::ZeroGrad) event.detail = cleared;
+  }
+  std::vector<Waste> wastes = summarize({job.process()}).wastes;
+  std::erase_if(wastes, [](const Waste& each) { return each.kind != WasteKind::UnreadGradients; });
+  return wastes;
+}
+
+TEST(Wastes, GradientsThatAreReducedAndClearedUnreadAreTold) {
+  const std::vector<Waste> wastes = wastes_of_gan("of=1 of=2");
+  ASSERT_EQ(wastes.size(), 1U);
+  EXPECT_EQ(wastes[0].change->line, 21);
+  expect_said(wastes[0]);
+  // The discriminator's own step adds them up and reads them.
+  EXPECT_THAT(wastes_of_gan("of=1"), IsEmpty());
+  EXPECT_THAT(wastes_of_gan(""), IsEmpty());  // nobody says of which models they are
 }
 
 TEST(Wastes, OneBucketCostsWhatEightWouldSave) {
