@@ -1,6 +1,6 @@
 """`gradsync predict memory`, and the same numbers beside what was measured in a run.
 
-Covers: predict_command.cpp.
+Covers: predict_command.cpp, memory_rows.cpp.
 """
 
 import json

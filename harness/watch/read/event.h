@@ -55,8 +55,8 @@ struct Event {
 // torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
 bool accumulates_nothing(const Event& event);
 
-// Whether it is a collective that ran. One that a CUDA graph captured says how its step communicates,
-// and no more: each launch of the graph is an event of its own.
+// Whether it is a collective that ran. One that a CUDA graph captured says how its step
+// communicates, and no more: each launch of the graph is an event of its own.
 bool has_communicated(const Event& event);
 
 // Sorts by start_ns; of events that begin together the order stays.

@@ -10,8 +10,8 @@
 // So what both saw is one event, c10d's. The calls it made are those on its thread until it
 // returned, and their bytes must be its own. What NCCL was called for besides, by torch past c10d,
 // by another library, or by a launch of a CUDA graph, is a collective of its own, whose `detail` is
-// one of event_kind.h's. What was captured into a graph did not run then: it stays an event, and only
-// the launches of the graph count (has_communicated).
+// one of event_kind.h's. What was captured into a graph did not run then: it stays an event, and
+// only the launches of the graph count (has_communicated).
 #pragma once
 
 #include <vector>

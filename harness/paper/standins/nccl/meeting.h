@@ -62,8 +62,8 @@ struct Seat {
   std::atomic<std::uint64_t> invitations;
   Invitation invitation[2];
 
-  // Returns whether the process of this rank is there and no zombie. One of another process namespace
-  // cannot be seen: it counts as there.
+  // Returns whether the process of this rank is there and no zombie. One of another process
+  // namespace cannot be seen: it counts as there.
   bool alive() const;
 };
 

@@ -203,7 +203,8 @@ TEST_F(NcclTest, LaunchesOfAGraphRunWhatWasCaptured) {
   EXPECT_EQ(texts_of(seen()), expected);
   EXPECT_THAT(seen().faults, IsEmpty());
   const OpSum ran = summarize({seen()}).ranks[0].collectives.at("all_reduce");
-  EXPECT_EQ(ran, (OpSum{3 + 4 * 2, 4000 + 8000 + 4 * (40 + 44) + 4})) << "the capture itself is none";
+  EXPECT_EQ(ran, (OpSum{3 + 4 * 2, 4000 + 8000 + 4 * (40 + 44) + 4}))
+      << "the capture itself is none";
 }
 
 TEST_F(NcclTest, ACaptureThatFailedIsNeverReplayed) {
