@@ -13,8 +13,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from program import CACHE, PROGRAM
+
 STREAMS = int(os.environ.get("GRADSYNC_STREAMS", "300"))
 GPU_BYTES = 1 << 30
 DEADLINE_S = 600
@@ -79,6 +80,7 @@ class AllocatorOracleTest(unittest.TestCase):
                 timeout=DEADLINE_S,
                 capture_output=True,
                 check=False,
+                env=os.environ | {"XDG_CACHE_HOME": str(CACHE)},
             )
             torch = said.read_text().splitlines()
             model = subprocess.run(
