@@ -209,8 +209,7 @@ MemoryScript layer_forward(const Sizes& sizes, bool constant_input, MemoryScript
   return script;
 }
 
-// `angles` go with the queries' turning, `with_input` with the layer's input; 0 and {}: not
-// here.
+// `angles` go with the queries' turning, `with_input` with the layer's input; 0 and {}: not here.
 MemoryScript layer_backward(const Sizes& sizes, std::int64_t angles, MemoryScript::Sizes with_input,
                             bool constant_input, bool ran_again) {
   MemoryScript script;

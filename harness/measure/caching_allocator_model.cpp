@@ -99,17 +99,16 @@ std::optional<Model::Iterator> Model::new_segment(std::int64_t bytes, bool small
   const std::int64_t segment = segment_bytes(bytes);
   if (limit_bytes_ && reserved_.now + segment > *limit_bytes_) return std::nullopt;
   reserved_.add(segment);
-  const std::int64_t address = lowest_address(segment);
-  end_ = std::max(end_, address + segment + kGap);
-  return blocks_.emplace(address, Block{segment, false, small}).first;
+  return blocks_.emplace(lowest_address(segment), Block{segment, false, small}).first;
 }
 
 std::int64_t Model::lowest_address(std::int64_t segment_bytes) const {
-  if (!has_holes_) return end_;
+  const auto behind = [](const auto& block) { return block.first + block.second.bytes + kGap; };
+  if (!has_holes_) return blocks_.empty() ? 0 : behind(*blocks_.rbegin());
   std::int64_t free_from = 0;
-  for (const auto& [address, block] : blocks_) {
-    if (free_from + segment_bytes + kGap <= address) break;
-    free_from = address + block.bytes + kGap;
+  for (const auto& block : blocks_) {
+    if (free_from + segment_bytes + kGap <= block.first) break;
+    free_from = behind(block);
   }
   return free_from;
 }

@@ -97,7 +97,6 @@ class CachingAllocatorModel {
   Pool small_free_;
   Pool large_free_;
   std::unordered_map<std::uint64_t, Iterator> used_;  // by id
-  std::int64_t end_ = 0;                              // behind the segment with the highest address
   bool has_holes_ = false;                            // a segment was given back
   Gauge allocated_;
   Gauge reserved_;

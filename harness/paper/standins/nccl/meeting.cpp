@@ -90,11 +90,15 @@ std::uint64_t own_space() {
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-std::string file_in_folder(const Where& place) {
+// "": none is set.
+std::string shared_folder() {
   const char* folder = std::getenv(kFolder);
-  if (folder != nullptr && *folder != '\0') {
-    return std::string(folder) + "/" + kName + "." + std::to_string(place.random);
-  }
+  return folder == nullptr ? "" : folder;
+}
+
+std::string file_in_folder(const Where& place) {
+  const std::string folder = shared_folder();
+  if (!folder.empty()) return folder + "/" + kName + "." + std::to_string(place.random);
   throw Failure(ncclInvalidUsage, "the other ranks meet in a folder: set ", kFolder,
                 " to it for every rank");
 }
@@ -132,8 +136,7 @@ int open_descriptor(const Where& place) {
 }
 
 Memory make_memory(Where& place) {
-  const char* folder = std::getenv(kFolder);
-  if (folder == nullptr || *folder == '\0') {
+  if (shared_folder().empty()) {
     place.descriptor = ::memfd_create(kName, MFD_CLOEXEC);
     return {place.descriptor, ""};
   }
