@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "models/recorded_tensors.h"
 
 namespace gradsync::models {
 namespace {
@@ -81,21 +83,54 @@ std::vector<Entry> entries_named(JsonFields& fields, const std::string& name,
   return entries;
 }
 
+// BYTES of a tensor that is made, -BYTES of one that is freed or [-BYTES, AGE] of an older one.
+std::optional<BlockChange> change_of(const json& entry) {
+  const bool has_age = entry.is_array() && entry.size() == 2 && entry[1].is_number_unsigned();
+  const json& size = has_age ? entry[0] : entry;
+  if (!size.is_number_integer()) return {};
+  const auto bytes = size.get<std::int64_t>();
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;  // far from overflow in sums
+  if (bytes == 0 || bytes < -kMostBytes || bytes > kMostBytes || (has_age && bytes > 0)) return {};
+  return BlockChange{std::abs(bytes), bytes > 0, has_age ? entry[1].get<std::size_t>() : 0};
+}
+
+std::vector<std::vector<BlockChange>> changes_named(JsonFields& fields, const std::string& name) {
+  const char* expected = "lists of BYTES, -BYTES and [-BYTES, AGE]";
+  std::vector<std::vector<BlockChange>> lists;
+  for (const json& list : array_named(fields, name)) {
+    if (!list.is_array()) fields.fail(name, expected, quote(list));
+    lists.emplace_back();
+    for (const json& entry : list) {
+      const auto change = change_of(entry);
+      if (!change) fields.fail(name, expected, quote(entry));
+      lists.back().push_back(*change);
+    }
+  }
+  return lists;
+}
+
 // Events of a pass, and what their indices may be.
 class PassReader {
  public:
-  PassReader(JsonFields& fields, std::size_t modules, std::size_t parameters)
-      : fields_(fields), modules_(modules), parameters_(parameters) {}
+  PassReader(JsonFields& fields, const MemoryProfile& profile)
+      : fields_(fields),
+        modules_(profile.modules.size()),
+        parameters_(profile.parameters.size()),
+        changes_(profile.changes.size()) {}
 
   std::vector<PassEvent> read(const std::string& name) const {
     std::vector<PassEvent> events;
     for (const json& entry : array_named(fields_, name)) {
       const auto event = event_of(entry);
       if (!event) {
-        fields_.fail(name,
-                     R"(["hold", HIGH, NET], ["in", MODULE], ["out", MODULE] and )"
-                     R"(["gradient", PARAMETER, BYTES])",
-                     quote(entry));
+        fields_.fail(
+            name,
+            changes_ == 0
+                ? R"(["hold", HIGH, NET], ["in", MODULE], ["out", MODULE] and )"
+                  R"(["gradient", PARAMETER, BYTES])"
+                : R"(["hold", HIGH, NET, CHANGES], ["in", MODULE], ["out", MODULE] and )"
+                  R"(["gradient", PARAMETER, BYTES] or ["gradient", PARAMETER, BYTES, AGE])",
+            quote(entry));
       }
       events.push_back(*event);
     }
@@ -111,25 +146,36 @@ class PassReader {
     const auto& kind = entry[0].get_ref<const std::string&>();
     const auto first = entry[1].get<std::int64_t>();
     if (first < 0) return {};
-    if (entry.size() == 3 && kind == "hold") {
-      const auto net = entry[2].get<std::int64_t>();
-      if (net > first) return {};
-      return PassEvent{PassEvent::Kind::Hold, 0, first, net};
-    }
+    if (kind == "hold") return hold_of(entry);
     const auto index = static_cast<std::size_t>(first);
     if (entry.size() == 2 && index < modules_) {
       if (kind == "in") return PassEvent{PassEvent::Kind::Enter, index};
       if (kind == "out") return PassEvent{PassEvent::Kind::Leave, index};
     }
-    if (entry.size() == 3 && kind == "gradient" && index < parameters_) {
-      return PassEvent{PassEvent::Kind::Gradient, index, 0, entry[2].get<std::int64_t>()};
+    const bool has_age = changes_ > 0 && entry.size() == 4;
+    if ((has_age || entry.size() == 3) && kind == "gradient" && index < parameters_) {
+      const std::int64_t age = has_age ? entry[3].get<std::int64_t>() : 0;
+      if (age < 0) return {};
+      return PassEvent{PassEvent::Kind::Gradient, index, 0, entry[2].get<std::int64_t>(),
+                       static_cast<std::size_t>(age)};
     }
     return {};
+  }
+
+  std::optional<PassEvent> hold_of(const json& entry) const {
+    if (entry.size() != (changes_ == 0 ? 3 : 4)) return {};
+    const auto high = entry[1].get<std::int64_t>();
+    const auto net = entry[2].get<std::int64_t>();
+    if (net > high) return {};
+    if (changes_ == 0) return PassEvent{PassEvent::Kind::Hold, 0, high, net};
+    if (!entry[3].is_number_unsigned() || entry[3].get<std::size_t>() >= changes_) return {};
+    return PassEvent{PassEvent::Kind::Hold, entry[3].get<std::size_t>(), high, net};
   }
 
   JsonFields& fields_;
   std::size_t modules_;
   std::size_t parameters_;
+  std::size_t changes_;
 };
 
 }  // namespace
@@ -144,18 +190,28 @@ MemoryProfile read_memory_profile(const json& value, const std::string& file) {
   JsonFields fields(value, file, "memory.");
   MemoryProfile profile;
   const std::string where = fields.string("recorded_on");
-  if (where != "cpu" && where != "fake") fields.fail("recorded_on", R"("cpu" or "fake")");
+  if (where != "cpu" && where != "cuda" && where != "fake") {
+    fields.fail("recorded_on", R"("cpu", "cuda" or "fake")");
+  }
   profile.is_fake = where == "fake";
+  profile.is_of_gpu = where == "cuda";
   profile.dtype = fields.string("dtype");
   profile.batch_bytes = fields.integer("batch_bytes", 0);
   profile.buffer_bytes = sizes_named(fields, "buffers_bytes");
   profile.parameters = entries_named(fields, "parameters", &parameter_of);
   profile.modules = entries_named(fields, "modules", &module_of);
   profile.units = names_named(fields, "units");
-  const PassReader passes(fields, profile.modules.size(), profile.parameters.size());
+  if (fields.has("changes")) {
+    profile.changes = changes_named(fields, "changes");
+    profile.batch_tensors_bytes = sizes_named(fields, "batch_tensors_bytes");
+  }
+  const PassReader passes(fields, profile);
   profile.forward = passes.read("forward");
   profile.backward_first = passes.read("backward_first");
   profile.backward_later = passes.read("backward_later");
+  if (!profile.changes.empty() && !frees_what_it_makes(profile)) {
+    fields.fail("changes", "that each pass frees what there is, all but gradients", "others");
+  }
   fields.finish();
   return profile;
 }

@@ -40,14 +40,23 @@ struct PassEvent {
     Gradient  // a parameter's gradient is complete; `net`: bytes of the tensor that stays
   };
   Kind kind = Kind::Hold;
-  std::size_t index = 0;  // of the module or parameter
+  std::size_t index = 0;  // of the module or parameter; of Hold: of the profile's changes
   std::int64_t high = 0;
   std::int64_t net = 0;
+  std::size_t age = 0;  // of a gradient's tensor, as below
+};
+
+// A tensor of the model's that is made, or freed.
+struct BlockChange {
+  std::int64_t bytes = 0;
+  bool is_made = true;
+  std::size_t age = 0;  // of one that is freed: how many of its size are younger
 };
 
 struct MemoryProfile {
-  bool is_fake = false;  // recorded of operators' results alone, without kernels' temporaries
-  std::string dtype;     // of parameters and compute
+  bool is_fake = false;    // recorded of operators' results alone, without kernels' temporaries
+  bool is_of_gpu = false;  // recorded on a GPU
+  std::string dtype;       // of parameters and compute
   std::int64_t batch_bytes = 0;
   std::vector<std::int64_t> buffer_bytes;
   std::vector<RecordedParameter> parameters;  // in registration order, each once
@@ -56,6 +65,10 @@ struct MemoryProfile {
   std::vector<PassEvent> forward;
   std::vector<PassEvent> backward_first;  // gradients are made
   std::vector<PassEvent> backward_later;  // and added to
+  // What happens between two marks, tensor by tensor. A gradient that was made leaves the model's
+  // tensors with its event. Empty: the recording has sums alone.
+  std::vector<std::vector<BlockChange>> changes;
+  std::vector<std::int64_t> batch_tensors_bytes;  // where there are changes
 };
 
 // Returns the profile's field "memory", `value`. Errors: ConfigError with file, field, got,

@@ -18,7 +18,9 @@ MODULE is a name that can be imported from the working directory, or a file endi
     gradsync predict memory bert_mini.json --wrapper fsdp --units BertLayer
 
 With --fake nothing is computed and nothing is timed: FUNCTION makes its model and batch of fake
-tensors, whatever their size, and the profile has what forward and backward would hold.
+tensors, whatever their size, and the profile has what forward and backward would hold. With
+--untimed the model runs, and only its memory is recorded: --device cuda then says what a GPU's
+kernels hold.
 
 Exit status: 0; 2 usage, or what FUNCTION gave cannot be recorded; 4 no torch, no such device, or
 times that contradict themselves.
@@ -41,7 +43,7 @@ except (ImportError, OSError) as torch_error:
     print(f"record_profile.py: torch cannot be imported: {torch_error}", file=sys.stderr)
     sys.exit(4)
 
-from allocations import AllocatorTrace, FakeTrace
+from allocations import AllocatorTrace, CudaTrace, FakeTrace
 from memory_recorder import MemoryRecorder
 from recorded_layers import (
     DIGITS,
@@ -147,10 +149,26 @@ def record_fake(options):
             return model, record_memory(model, batch, loss_of, options)
 
 
+def record_untimed(options):
+    """Returns (model, the profile's memory). Errors: RecordError."""
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    model, batch, loss_of = build(options.place)
+    model.to(options.device).train()
+    batch = moved(batch, torch.device(options.device))
+    with running(options.place):
+        loss = loss_of(model, batch)
+        refuse_wrong_loss(loss)
+        loss.backward()  # libraries take their workspaces
+        del loss
+        model.zero_grad()
+        return model, record_memory(model, batch, loss_of, options)
+
+
 def record_memory(model, batch, loss_of, options):
     def make_trace():
         if not options.fake:
-            return AllocatorTrace()
+            return CudaTrace() if options.device == "cuda" else AllocatorTrace()
         return FakeTrace([*model.parameters(), *model.buffers(), *tensors_in(batch)])
 
     dtype = getattr(torch, options.dtype)
@@ -165,7 +183,7 @@ def record_memory(model, batch, loss_of, options):
         raise RecordError(
             f"--units: got '{unit}', expected the name or the class of a module with parameters"
         )
-    where = "fake" if options.fake else "cpu"
+    where = "fake" if options.fake else options.device
     return memory_of(recording, model, batch, options.units, where)
 
 
@@ -215,14 +233,16 @@ def profile_of(recording, memory, name, model_name, options):
     }
 
 
-def fake_profile_of(memory, name, model_name, options):
-    """Returns the profile of a model that did not run: it has no layers."""
+def untimed_profile_of(memory, name, model_name, options):
+    """Returns the profile of memory alone: it has no layers."""
+    where = "fake tensors" if options.fake else options.device
+    how = "--fake" if options.fake else "--untimed"
     trained = sum(parameter["trains"] for parameter in memory["parameters"])
     return {
         "schema": "gradsync.profile/1",
         "name": name,
-        "about": f"{model_name}, {trained} tensors: recorded on fake tensors, so without times",
-        "source": f"written by models/record_profile.py {options.place} --fake: torch "
+        "about": f"{model_name}, {trained} tensors: recorded on {where}, without times",
+        "source": f"written by models/record_profile.py {options.place} {how}: torch "
         f"{torch.__version__}",
         "dtype": "float32",
         "memory": memory,
@@ -292,6 +312,7 @@ def parse(arguments):
         help="of parameters and inputs while memory is recorded; times are those of float32",
     )
     add("--fake", action="store_true", help="record memory alone, on tensors that hold nothing")
+    add("--untimed", action="store_true", help="record memory alone, of the device that there is")
     add("--name", help="the profile's (default: that of --out's file, else FUNCTION)")
     add("--out", type=Path, metavar="FILE", help="ends in .json (default: standard output)")
     options = parser.parse_args(arguments)
@@ -312,7 +333,10 @@ def main(arguments=None):
     try:
         if options.fake:
             model, memory = record_fake(options)
-            profile = fake_profile_of(memory, name, type(model).__name__, options)
+            profile = untimed_profile_of(memory, name, type(model).__name__, options)
+        elif options.untimed:
+            model, memory = record_untimed(options)
+            profile = untimed_profile_of(memory, name, type(model).__name__, options)
         else:
             model, recording, memory = record(options)
             profile = profile_of(recording, memory, name, type(model).__name__, options)

@@ -22,7 +22,7 @@ constexpr auto fields_of(const MemoryRow*) {
       field("device", &MemoryRow::device).spared(),
       field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
       field("predicted_peak_by_category", &MemoryRow::peak_by_category),
-      field("predicted_peak_reserved_bytes", &MemoryRow::peak_reserved_bytes).spared(),
+      field("predicted_peak_reserved_bytes", &MemoryRow::peak_reserved_bytes),
       field("predicted_host_peak_allocated_bytes", &MemoryRow::host_peak_bytes).spared(),
       field("place", &MemoryRow::place),
       field("unknown_because", &MemoryRow::unknown_because),
@@ -55,14 +55,15 @@ std::string bytes_or(const std::optional<std::int64_t>& bytes, const char* other
   return bytes ? std::to_string(*bytes) : otherwise;
 }
 
-std::string size_or(const std::optional<std::int64_t>& bytes, const char* otherwise) {
+template <typename Bytes>
+std::string size_or(const Bytes& bytes, const char* otherwise) {
   return bytes ? format_bytes(static_cast<double>(*bytes)) : otherwise;
 }
 
 std::vector<PeakColumn> columns_of(const std::vector<MemoryRow>& rows) {
-  const auto any_has = [&](std::optional<std::int64_t> MemoryRow::*field) {
+  const auto any_has = [&](auto MemoryRow::*field) {
     return std::ranges::any_of(rows,
-                               [&](const MemoryRow& row) { return (row.*field).has_value(); });
+                               [&](const MemoryRow& row) { return static_cast<bool>(row.*field); });
   };
   constexpr auto kLeft = text::Align::Left;
   std::vector<PeakColumn> columns{
@@ -132,10 +133,20 @@ void print_composition(const MemoryRow& row) {
   std::cout << "\n" << table.to_markdown();
 }
 
+// All rows lack reserved memory for one reason: rows that are not declared at all say why.
+void say_why_nothing_is_reserved(const std::vector<MemoryRow>& rows) {
+  for (const MemoryRow& row : rows) {
+    if (!row.peak_bytes || row.peak_reserved_bytes) continue;
+    std::cout << "\nreserved: not known, because " << row.peak_reserved_bytes.why_not() << "\n";
+    return;
+  }
+}
+
 }  // namespace
 
 void print_memory(const std::vector<MemoryRow>& rows) {
   print_peaks(rows);
+  say_why_nothing_is_reserved(rows);
   if (rows.size() == 1) print_composition(rows.front());
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/known.h"
 #include "harness/plan/plan.h"
 
 namespace gradsync::cli {
@@ -21,8 +22,8 @@ struct MemoryRow {
   std::optional<std::string> device;       // unset: the CPU
   std::optional<std::int64_t> peak_bytes;  // nothing: `unknown_because` says why
   std::optional<std::map<std::string, std::int64_t>> peak_by_category;
-  std::optional<std::int64_t> peak_reserved_bytes;  // unset: a recorded model has sums alone
-  std::optional<std::int64_t> host_peak_bytes;      // unset: nothing is offloaded
+  Known<std::int64_t> peak_reserved_bytes;
+  std::optional<std::int64_t> host_peak_bytes;  // unset: nothing is offloaded
   std::optional<std::string> place;
   std::string unknown_because;
   std::optional<std::int64_t> budget_bytes;  // these where one was asked for

@@ -147,6 +147,14 @@ std::string words(const memory::StepPlace& place) {
                      place.unit.empty() ? "" : ", unit ", place.unit);
 }
 
+Known<std::int64_t> reserved_of(const memory::MemoryPrediction& prediction) {
+  if (!prediction.memory) return Unknown{prediction.unknown_because};
+  if (const auto& bytes = prediction.memory->peak_reserved_bytes) return *bytes;
+  return Unknown{
+      "the profile has sums and no single allocations: record the model again (one whose "
+      "micro-batches allocate differently has none)"};
+}
+
 MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOptions& options) {
   const launch::Topology topology = topology_of(cell, options.world_size);
   const auto prediction = predict(cell, topology);
@@ -155,10 +163,10 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   row.world_size = topology.world_size();
   if (options.device != "cpu") row.device = options.device;
   row.unknown_because = prediction.unknown_because;
+  row.peak_reserved_bytes = reserved_of(prediction);
   if (!prediction.memory) return row;
   row.peak_bytes = prediction.memory->peak_bytes;
   row.peak_by_category = measure::by_name(prediction.memory->peak_by_category);
-  row.peak_reserved_bytes = prediction.memory->peak_reserved_bytes;
   if (cell.offload != "none") row.host_peak_bytes = prediction.memory->host_peak_bytes;
   row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;

@@ -14,23 +14,32 @@ DeviceMemory gpu_memory(int major, int minor) {
   return {.is_gpu = true, .product_bytes = cublas, .biased_product_bytes = kLtBytes};
 }
 
+DeviceBlocks::Name DeviceBlocks::make(std::int64_t bytes, Stream stream) {
+  Allocator& allocator = of(stream);
+  const std::int64_t before = allocator.allocated_bytes();
+  const Name name = next_name_++;
+  ran_out_ = !allocator.allocate(name, bytes) || ran_out_;
+  blocks_[name] = {allocator.allocated_bytes() - before, stream};
+  return name;
+}
+
+void DeviceBlocks::free(Name name) {
+  const auto block = blocks_.extract(name);
+  GRADSYNC_CHECK(block.empty(), ==, false);
+  if (block.mapped().bytes > 0) of(block.mapped().stream).free(name);
+}
+
 std::int64_t DeviceBlocks::take(std::int64_t bytes) {
-  const std::int64_t before = allocator_.allocated_bytes();
-  Block block{next_name_++, 0};
-  if (!allocator_.allocate(*block.name, bytes)) {
-    ran_out_ = true;
-    block.name.reset();
-  }
-  block.bytes = allocator_.allocated_bytes() - before;
-  held_[bytes].push_back(block);
-  return block.bytes;
+  const Name name = make(bytes);
+  held_[bytes].push_back(name);
+  return bytes_of(name);
 }
 
 std::int64_t DeviceBlocks::give(std::int64_t bytes) {
   const std::int64_t taken = latest(bytes);
-  auto& blocks = held_.at(bytes);
-  if (blocks.back().name) allocator_.free(*blocks.back().name);
-  blocks.pop_back();
+  auto& names = held_.at(bytes);
+  free(names.back());
+  names.pop_back();
   return taken;
 }
 
@@ -38,7 +47,13 @@ std::int64_t DeviceBlocks::latest(std::int64_t bytes) const {
   const auto found = held_.find(bytes);
   const bool is_held = found != held_.end() && !found->second.empty();
   GRADSYNC_CHECK(is_held, ==, true);
-  return found->second.back().bytes;
+  return bytes_of(found->second.back());
+}
+
+std::int64_t DeviceBlocks::peak_reserved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Allocator& allocator : allocators_) bytes += allocator.peak_reserved_bytes();
+  return bytes;
 }
 
 }  // namespace gradsync::memory

@@ -3,9 +3,12 @@
 // differs between a CPU and a GPU.   No torch.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "harness/measure/caching_allocator_model.h"
@@ -30,11 +33,24 @@ struct DeviceMemory {
 // (aten/src/ATen/native/cuda/Blas.cpp).
 DeviceMemory gpu_memory(int major, int minor);
 
-// The blocks of a GPU's allocator, which a script names by the size that was asked for.
+// Which stream asks for a block. The allocator keeps each stream's segments apart. fully_shard
+// gathers into blocks of one stream and reduces into those of another.
+enum class Stream : std::uint8_t { Compute, Gather, Reduce };
+
+// The blocks of a GPU's allocator. A script names one by the size that was asked for, or keeps its
+// name.
 class DeviceBlocks {
  public:
+  using Name = std::uint64_t;
+
+  // `limit_bytes`: of each stream's segments.
   explicit DeviceBlocks(std::optional<std::int64_t> limit_bytes = std::nullopt)
-      : allocator_(limit_bytes) {}
+      : allocators_{Allocator(limit_bytes), Allocator(limit_bytes), Allocator(limit_bytes)} {}
+
+  // Returns the name of a block for a tensor of `bytes`.
+  Name make(std::int64_t bytes, Stream stream = Stream::Compute);
+  void free(Name name);
+  std::int64_t bytes_of(Name name) const { return blocks_.at(name).bytes; }
 
   // Returns the bytes of the block that a tensor of `bytes` gets.
   std::int64_t take(std::int64_t bytes);
@@ -43,16 +59,21 @@ class DeviceBlocks {
   std::int64_t latest(std::int64_t bytes) const;
   // Whether a tensor got no block, since that would have exceeded the limit.
   bool ran_out() const { return ran_out_; }
-  std::int64_t peak_reserved_bytes() const { return allocator_.peak_reserved_bytes(); }
+  // Exact where no stream gives segments back: without a limit, or with one stream.
+  std::int64_t peak_reserved_bytes() const;
 
  private:
+  using Allocator = measure::CachingAllocatorModel;
   struct Block {
-    std::optional<std::uint64_t> name;  // unset: there was none
-    std::int64_t bytes;
+    std::int64_t bytes;  // 0: there was none
+    Stream stream;
   };
-  measure::CachingAllocatorModel allocator_;
-  std::map<std::int64_t, std::vector<Block>> held_;  // by bytes asked for
-  std::uint64_t next_name_ = 0;
+  Allocator& of(Stream stream) { return allocators_[static_cast<std::size_t>(stream)]; }
+
+  std::array<Allocator, 3> allocators_;  // by stream
+  std::unordered_map<Name, Block> blocks_;
+  std::map<std::int64_t, std::vector<Name>> held_;  // by bytes asked for
+  Name next_name_ = 0;
   bool ran_out_ = false;
 };
 

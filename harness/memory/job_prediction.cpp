@@ -29,7 +29,8 @@ MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const 
     const DdpJob job{.has_reducer = cell.wrapper == "ddp",
                      .gradient_as_bucket_view = cell.gradient_as_bucket_view,
                      .broadcast_buffers = cell.broadcast_buffers,
-                     .element_bytes = element_bytes(cell.dtype)};
+                     .element_bytes = element_bytes(cell.dtype),
+                     .buckets = buckets_of(cell)};
     return {ddp_job_memory(job, profile, syncs), ""};
   }
   const FullyShardJob job{.ranks = ranks,

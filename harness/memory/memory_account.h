@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/measure/memory_category.h"
 #include "harness/memory/device_memory.h"
@@ -55,6 +56,13 @@ struct StepMemory {
   bool operator==(const StepMemory&) const = default;
 };
 
+// A tensor that is freed as itself, where several may have its size.
+struct HeldTensor {
+  measure::MemoryCategory category;
+  std::int64_t bytes = 0;                        // as they are counted
+  std::optional<DeviceBlocks::Name> block = {};  // unset: sums alone are held
+};
+
 class MemoryAccount {
  public:
   // Holds sums alone: what is freed need not be what was held.
@@ -73,39 +81,64 @@ class MemoryAccount {
 
   void hold(measure::MemoryCategory category, std::int64_t asked_bytes) {
     if (asked_bytes == 0) return;
-    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->take(asked_bytes) : 0);
-    std::int64_t& held = measure::bytes_of(held_, category);
-    held += bytes;
-    held_bytes_ += bytes;
-    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, category);
-    highest = std::max(highest, held);
-    peak_was_last_ = held_bytes_ > memory_.peak_bytes;
-    if (!peak_was_last_) return;
-    memory_.peak_bytes = held_bytes_;
-    memory_.peak_by_category = held_;
-    peak_place_ = place_;
+    add(category, size(asked_bytes, blocks_ ? blocks_->take(asked_bytes) : 0));
   }
   void free(measure::MemoryCategory category, std::int64_t asked_bytes) {
     if (asked_bytes == 0) return;
-    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->give(asked_bytes) : 0);
-    measure::bytes_of(held_, category) -= bytes;
-    held_bytes_ -= bytes;
+    subtract(category, size(asked_bytes, blocks_ ? blocks_->give(asked_bytes) : 0));
+  }
+  // Likewise, of a tensor that keeps its name.
+  HeldTensor hold_tensor(measure::MemoryCategory category, std::int64_t asked_bytes,
+                         Stream stream = Stream::Compute) {
+    HeldTensor tensor{category, asked_bytes};
+    if (asked_bytes == 0) return tensor;
+    if (blocks_) {
+      tensor.block = blocks_->make(asked_bytes, stream);
+      tensor.bytes = size(asked_bytes, blocks_->bytes_of(*tensor.block));
+    }
+    add(category, tensor.bytes);
+    return tensor;
+  }
+  void free(const HeldTensor& tensor) {
+    if (tensor.block) blocks_->free(*tensor.block);
+    subtract(tensor.category, tensor.bytes);
+  }
+  void free(std::vector<HeldTensor>& tensors) {
+    for (const HeldTensor& tensor : tensors) free(tensor);
+    tensors.clear();
+  }
+  // Counts what a job on a GPU has on the host, or not at all; the second for a moment.
+  void hold_beside(measure::MemoryCategory category, std::int64_t bytes) {
+    if (!holds_blocks_) add(category, bytes);
+  }
+  void pass_beside(measure::MemoryCategory category, std::int64_t bytes) {
+    if (holds_blocks_) return;
+    add(category, bytes);
+    subtract(category, bytes);
   }
   // What was held as `from` is `to` from now on; in the peak as well, where nothing was held since.
   void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t asked_bytes) {
-    const std::int64_t bytes = size(asked_bytes, blocks_ ? blocks_->latest(asked_bytes) : 0);
-    move(held_, from, to, bytes);
-    if (peak_was_last_) move(memory_.peak_by_category, from, to, bytes);
-    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, to);
-    highest = std::max(highest, measure::bytes_of(held_, to));
+    rename(from, to, size(asked_bytes, blocks_ ? blocks_->latest(asked_bytes) : 0));
+  }
+  void relabel(HeldTensor& tensor, measure::MemoryCategory to) {
+    rename(tensor.category, to, tensor.bytes);
+    tensor.category = to;
   }
   // Held for a moment: what a tensor in place and a number take, see MemoryScript::with_number.
   void with_number(measure::MemoryCategory category,
                    std::int64_t number_bytes = models::kFloatBytes) {
     constexpr std::int64_t kDoubleBytes = 8;
-    if (!holds_operands()) return;
-    hold(category, kDoubleBytes + number_bytes);
-    free(category, kDoubleBytes + number_bytes);
+    pass_beside(category, kDoubleBytes + number_bytes);
+  }
+  // Whether single tensors are followed, so that what is reserved is known.
+  bool has_blocks() const { return blocks_.has_value(); }
+  // Goes on as if all had begun with what is held now. What is reserved stays, as it does on a GPU.
+  void forget_peak() {
+    memory_ = {};
+    memory_.peak_bytes = held_bytes_;
+    memory_.peak_by_category = memory_.highest_by_category = held_;
+    place_ = peak_place_ = {};
+    peak_was_last_ = true;
   }
   // Whether numbers beside tensors are held here, too.
   bool holds_operands() const { return !holds_blocks_; }
@@ -143,6 +176,30 @@ class MemoryAccount {
                    measure::MemoryCategory to, std::int64_t amount) {
     measure::bytes_of(bytes, from) -= amount;
     measure::bytes_of(bytes, to) += amount;
+  }
+
+  void add(measure::MemoryCategory category, std::int64_t bytes) {
+    if (bytes == 0) return;
+    std::int64_t& held = measure::bytes_of(held_, category);
+    held += bytes;
+    held_bytes_ += bytes;
+    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, category);
+    highest = std::max(highest, held);
+    peak_was_last_ = held_bytes_ > memory_.peak_bytes;
+    if (!peak_was_last_) return;
+    memory_.peak_bytes = held_bytes_;
+    memory_.peak_by_category = held_;
+    peak_place_ = place_;
+  }
+  void subtract(measure::MemoryCategory category, std::int64_t bytes) {
+    measure::bytes_of(held_, category) -= bytes;
+    held_bytes_ -= bytes;
+  }
+  void rename(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t bytes) {
+    move(held_, from, to, bytes);
+    if (peak_was_last_) move(memory_.peak_by_category, from, to, bytes);
+    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, to);
+    highest = std::max(highest, measure::bytes_of(held_, to));
   }
 
   std::int64_t size(std::int64_t asked, std::int64_t block) const {

@@ -1,14 +1,15 @@
 """What a piece of a program allocates and frees, in order, with marks between.
 
-    trace = AllocatorTrace()            # or FakeTrace(there): of tensors without memory
+    trace = AllocatorTrace()            # CudaTrace(), or FakeTrace(there): tensors without memory
     with trace:
         trace.mark("forward", 0)
         ...
     trace.events                        # of Allocated, Freed, Mark
 
-On the CPU torch's own profiler says what the allocator does, kernels' temporaries included. Fake
-tensors have no allocator: there a storage counts from the operator that returns it until Python
-lets it go, and what kernels hold for themselves is not seen.
+On the CPU torch's own profiler says what the allocator does, kernels' temporaries included. On a
+GPU (CudaTrace) the allocator's own history says it. Fake tensors have no allocator: there a storage
+counts from the operator that returns it until Python lets it go, and what kernels hold for
+themselves is not seen.
 """
 
 import weakref
@@ -78,6 +79,47 @@ class AllocatorTrace:
         if node.name.startswith(PREFIX):
             return Mark(self.marks[int(node.name.removeprefix(PREFIX))])
         return None
+
+
+class CudaTrace:
+    """Of the allocator of this thread's GPU.
+
+    Its history keeps with each entry what its thread marked last. Backward has a thread of its own,
+    and only one of the two allocates at a time: so a mark precedes the first entry that has it, and
+    all entries behind that.
+    """
+
+    def __enter__(self):
+        self.marks = []
+        torch.cuda.memory._record_memory_history(context=None)
+        return self
+
+    def __exit__(self, *failure):
+        snapshot = torch.cuda.memory._snapshot()
+        torch.cuda.memory._record_memory_history(None)
+        entries = snapshot["device_traces"][torch.cuda.current_device()]
+        self.events = list(self._events(entries))
+
+    def mark(self, *words):
+        torch.cuda.memory._set_memory_metadata(str(len(self.marks)))
+        self.marks.append(words)
+
+    @staticmethod
+    def block_of(tensor):
+        return tensor.untyped_storage().data_ptr()
+
+    def _events(self, entries):
+        marked = 0
+        for entry in entries:
+            number = entry["user_metadata"]
+            while number and marked <= int(number):
+                yield Mark(self.marks[marked])
+                marked += 1
+            if entry["action"] == "alloc":
+                yield Allocated(entry["addr"], entry["size"])
+            elif entry["action"] == "free_completed":
+                yield Freed(entry["addr"])
+        yield from map(Mark, self.marks[marked:])
 
 
 class FakeTrace(TorchDispatchMode):

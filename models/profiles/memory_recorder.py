@@ -2,18 +2,20 @@
 
 Two micro-batches are recorded, since the first backward of a step writes gradients and every later
 one adds to them. Hooks say where a module begins and ends, in forward and in backward, and when a
-gradient is complete; between two such marks only the net change and the highest point count, since
-whatever a wrapper does (gather, reduce, free) it does at a mark. What forward saves for backward is
+gradient is complete. Whatever a wrapper does (gather, reduce, free) it does at such a mark, so that
+between two of them the net change and the highest point decide about a peak. How much an allocator
+reserves depends on each block as well (recorded_blocks.py). What forward saves for backward is
 counted once more by saved-tensor hooks, in a micro-batch of its own.
 
 Where a module's backward begins and ends is found as fully_shard finds it: by hooks on its outputs,
 and by a node of the graph in front of its inputs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from allocations import Allocated, Freed
+from recorded_blocks import LiveBlocks, Segments, forget_changes, number_changes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -48,31 +50,9 @@ class MemoryRecording:
     forward: list
     backward_first: list
     backward_later: list
+    changes: list | None  # between marks, each once; None: blocks cannot be followed
     modules: dict  # name to (module, ModuleMemory): those with parameters, in registration order
     parameters: dict  # name to (parameter, other names of it)
-
-
-@dataclass
-class Segments:
-    """Turns a trace into the profile's events."""
-
-    gradients: dict  # block to parameter index, of the micro-batch at hand
-    events: list = field(default_factory=list)
-    net: int = 0
-    high: int = 0
-
-    def change(self, size):
-        self.net += size
-        self.high = max(self.high, self.net)
-
-    def close(self):
-        if self.net or self.high:
-            self.events.append(["hold", self.high, self.net])
-        self.net = self.high = 0
-
-    def mark(self, *words):
-        self.close()
-        self.events.append(list(words))
 
 
 class MemoryRecorder:
@@ -100,11 +80,12 @@ class MemoryRecorder:
                     loss.backward()
                     self.trace.mark("end")
                     del loss
+            events = list(self.trace.events)  # without what is freed below
         finally:
             for handle in handles:
                 handle.remove()
             self.model.zero_grad()
-        return self._recording(saved)
+        return self._recording(events, saved)
 
     # Hooks
 
@@ -200,29 +181,35 @@ class MemoryRecorder:
 
     # From the trace to the profile
 
-    def _recording(self, saved):
+    def _recording(self, events, saved):
         memory = [ModuleMemory(saved_bytes=size) for size in saved]
-        passes, live = [], {}
-        for event in self.trace.events:
+        passes, live, all_freed = [], LiveBlocks(), True
+        for event in events:
             if isinstance(event, Allocated):
-                live[event.block] = event.bytes
-                passes[-1].change(event.bytes)
+                passes[-1].make(event.block, event.bytes)
             elif isinstance(event, Freed):
-                size = live.pop(event.block, 0)
                 if passes:
-                    passes[-1].change(-size)
+                    passes[-1].free(event.block)
             elif event.words[0] in ("begin", "backward"):
                 if passes:
                     passes[-1].close()
-                passes.append(Segments({}))
+                if event.words[0] == "begin":
+                    all_freed &= live.are_all_freed()
+                passes.append(Segments(live))
             elif event.words[0] == "end":
                 passes[-1].close()
             else:
-                self._mark(passes[-1], event.words, live)
+                self._mark(passes[-1], event.words)
         passes[-1].close()
-        forward, first, _, later = (segments.events for segments in passes)
+        forward, first, again, later = (segments.events for segments in passes)
         note_highs(forward, memory, "forward_high_bytes")
         note_highs(first, memory, "backward_high_bytes")
+        all_freed &= live.are_all_freed()
+        changes = None
+        if all_freed and not live.lost_gradient and again == forward:
+            changes = number_changes((forward, first, later))
+        else:
+            forget_changes((forward, first, later))
         for event in forward:
             if event[0] == "out":
                 memory[event[1]].output_bytes = event.pop()
@@ -230,16 +217,17 @@ class MemoryRecorder:
             name: (module, counted)
             for (name, module), counted in zip(self.modules.items(), memory, strict=True)
         }
-        return MemoryRecording(forward, first, later, modules, names_of_parameters(self.model))
+        parameters = names_of_parameters(self.model)
+        return MemoryRecording(forward, first, later, changes, modules, parameters)
 
-    def _mark(self, segments, words, live):
+    def _mark(self, segments, words):
         if words[0] != "gradient":
             segments.mark(*words)
             return
         _, index, block = words
-        size = 0 if block in segments.gradients else live.get(block, 0)
+        size, age = (0, 0) if block in segments.gradients else segments.live.take(block)
         segments.gradients[block] = index
-        segments.mark("gradient", index, size)
+        segments.mark("gradient", index, size, *([age] if age else []))
 
 
 def is_recomputing():

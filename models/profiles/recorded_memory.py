@@ -10,7 +10,9 @@ from torch.utils._pytree import tree_flatten
 
 
 def memory_of(recording, model, batch, units, where):
-    """Returns the field. `units`: names or classes of modules; `where`: "cpu" or "fake"."""
+    """Returns the field. `units`: names or classes of modules; `where`: "cpu", "cuda" or
+    "fake".
+    """
     dtypes = {p.dtype for p, _ in recording.parameters.values() if p.requires_grad}
     return {
         "recorded_on": where,
@@ -29,6 +31,17 @@ def memory_of(recording, model, batch, units, where):
         "forward": recording.forward,
         "backward_first": recording.backward_first,
         "backward_later": recording.backward_later,
+        **blocks_of(recording, batch),
+    }
+
+
+def blocks_of(recording, batch):
+    """What is known of single blocks, beside sums."""
+    if recording.changes is None:
+        return {}
+    return {
+        "changes": recording.changes,
+        "batch_tensors_bytes": [bytes_of(tensor) for tensor in tensors_in(batch)],
     }
 
 

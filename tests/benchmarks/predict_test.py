@@ -63,6 +63,23 @@ def recorded(blocks, saved=SAVED):
     }
 
 
+def with_changes(profile):
+    """Follows the tensors of recorded(), whose passes have the same few changes in each block."""
+    profile = json.loads(json.dumps(profile))  # lists that are one in it become several
+    memory = profile["memory"]
+    saved = memory["modules"][0]["saved_bytes"]
+    lists = {"forward": [[saved]], "backward_first": [[WEIGHT], [-saved]]}
+    lists["backward_later"] = [[WEIGHT], [-saved, -WEIGHT]]
+    memory["changes"] = []
+    for name, changes in lists.items():
+        holds = [event for event in memory[name] if event[0] == "hold"]
+        for number, hold in enumerate(holds):
+            hold.append(len(memory["changes"]) + number % len(changes))
+        memory["changes"] += changes
+    memory["batch_tensors_bytes"] = []
+    return profile
+
+
 def with_layers(profile):
     """As recorded of a model that ran: a block's forward and backward take no time."""
     times = {"forward_s": 0, "backward_s": 0}
@@ -166,7 +183,26 @@ class RecordedModelTest(ProgramTest):
         self.assertIn("the profile was recorded in float32", rows[0]["unknown_because"])
         (row,) = self.predicted(*of[:-2])
         self.assertGreater(row["predicted_peak_allocated_bytes"], 0)
-        self.assertNotIn("predicted_peak_reserved_bytes", row, "sums have no blocks")
+
+    def test_an_older_profile_does_not_say_what_is_reserved(self):
+        (row,) = self.predicted(self.profile(), "--wrapper", "ddp")
+        self.assertIsNone(row["predicted_peak_reserved_bytes"])
+        reason = row["null_reasons"]["predicted_peak_reserved_bytes"]
+        self.assertIn("sums and no single allocations: record the model again", reason)
+        outcome = self.call("predict", "memory", self.profile(), "--wrapper", "ddp")
+        self.assertIn(f"reserved: not known, because {reason}", outcome.out)
+
+    def test_what_is_reserved_are_segments(self):
+        """The saved bytes of a block fill a segment, and its weight is far smaller than one."""
+        followed = self.place / "followed.json"
+        followed.write_text(json.dumps(with_changes(recorded(3, saved=30 << 20))))
+        for wrapper in ("local", "ddp", "fsdp"):
+            of = ("--wrapper", wrapper, "--world-size", "1" if wrapper == "local" else "2")
+            (row,) = self.predicted(str(followed), *of, "--accumulation-steps", "2")
+            small = 3 * SEGMENT if wrapper == "fsdp" else SEGMENT
+            self.assertEqual(row["predicted_peak_reserved_bytes"], 3 * (30 << 20) + small)
+            self.assertEqual(row["null_reasons"], {})
+        self.assertIn("| reserved |", self.call("predict", "memory", str(followed)).out)
 
     def test_refusals(self):
         for arguments, words in (

@@ -1,3 +1,6 @@
+// What a file says of a recorded model.
+//
+// Covers: recorded_tensors.cpp.
 #include "models/memory_profile.h"
 
 #include <gmock/gmock.h>
@@ -58,6 +61,31 @@ TEST(MemoryProfile, EveryFieldIsRead) {
   EXPECT_EQ(profile.backward_first[0].net, 24);
 }
 
+// The same, with what is made and freed between marks.
+json followed() {
+  json value = recorded();
+  value["changes"] = {{8, 8, 4}, {json::array({-8, 1}), -4}, {24, -8}, {-8}};
+  value["batch_tensors_bytes"] = {60, 4};
+  value["forward"] = {{"in", 0}, {"hold", 20, 20, 0}, {"hold", 0, -12, 1}, {"out", 0}};
+  value["backward_first"] = {{"hold", 24, 16, 2}, {"gradient", 1, 24}};
+  value["backward_later"] = {{"gradient", 1, 24}, {"hold", 0, -8, 3}};
+  return value;
+}
+
+TEST(MemoryProfile, ChangesAreRead) {
+  const MemoryProfile profile = read_memory_profile(as_parsed(followed()), "x.json");
+  ASSERT_EQ(profile.changes.size(), 4U);
+  EXPECT_THAT(profile.batch_tensors_bytes, ElementsAre(60, 4));
+  EXPECT_EQ(profile.forward[2].index, 1U);
+  const BlockChange& older = profile.changes[1][0];
+  EXPECT_EQ(older.bytes, 8);
+  EXPECT_FALSE(older.is_made);
+  EXPECT_EQ(older.age, 1U);
+  EXPECT_TRUE(profile.changes[2][0].is_made);
+  EXPECT_FALSE(profile.changes[2][1].is_made);
+  EXPECT_EQ(profile.changes[2][1].age, 0U);
+}
+
 TEST(MemoryProfile, ModulesAreNamedByNameOrClass) {
   const MemoryProfile profile = read_memory_profile(recorded(), "x.json");
   EXPECT_THAT(modules_named(profile, {"Norm", "a"}), ElementsAre(1, 2));
@@ -113,12 +141,13 @@ struct WrongField {
   std::string pointer;
   json value;
   std::string message;
+  bool is_followed = false;
 };
 
 class WrongMemory : public testing::TestWithParam<WrongField> {};
 
 TEST_P(WrongMemory, IsRefused) {
-  json value = recorded();
+  json value = GetParam().is_followed ? followed() : recorded();
   value[json::json_pointer(GetParam().pointer)] = GetParam().value;
   EXPECT_THAT(
       test::message_of<ConfigError>([&] { read_memory_profile(as_parsed(value), "x.json"); }),
@@ -137,6 +166,17 @@ INSTANTIATE_TEST_SUITE_P(
         WrongField{"index", "/forward/0", {"in", 3}, "'memory.forward': got [\"in\",3]"},
         WrongField{"kind", "/forward/0", {"jump", 1}, "[\"jump\",1]"},
         WrongField{"net_above_high", "/forward/1", {"hold", 1, 2}, "[\"hold\",1,2]"},
+        WrongField{"changes_of_sums", "/forward/1", {"hold", 5, -3, 0}, "[\"hold\",5,-3,0]"},
+        WrongField{"no_changes", "/forward/1", {"hold", 20, 20}, "[\"hold\",20,20]", true},
+        WrongField{"changes_that_are_none", "/forward/1", {"hold", 20, 20, 4}, "20,20,4]", true},
+        WrongField{"nothing_is_made", "/changes/0/0", 0, "'memory.changes': got 0", true},
+        WrongField{"made_with_an_age", "/changes/0/0", {8, 1}, "got [8,1]", true},
+        WrongField{"freed_twice", "/changes/3", {-8, -8}, "each pass frees what there is", true},
+        WrongField{"too_old", "/changes/1/0", {-8, 2}, "each pass frees what there is", true},
+        WrongField{"left_over", "/changes/3", {-8, 8}, "each pass frees what there is", true},
+        WrongField{"gradient_not_made", "/changes/2", {-8}, "each pass frees what there is", true},
+        WrongField{
+            "gradient_too_old", "/backward_first/1", {"gradient", 1, 24, 1}, "each pass", true},
         WrongField{
             "gradient_of_none", "/backward_first/0", {"gradient", 2, 4}, "[\"gradient\",2,4]"}),
     [](const auto& info) { return info.param.name; });

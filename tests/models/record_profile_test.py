@@ -1,6 +1,7 @@
 """models/record_profile.py on small models: parameters, order, times, and what it refuses.
 
-Covers: recorded_layers.py, recorder.py, memory_recorder.py, recorded_memory.py, allocations.py.
+Covers: recorded_layers.py, recorder.py, memory_recorder.py, recorded_memory.py, recorded_blocks.py,
+allocations.py.
 """
 
 import contextlib
@@ -124,6 +125,23 @@ class Interleaved(nn.Module):
         for block, norm in zip(self.blocks, self.norms, strict=True):
             x = norm(block(x))
         return x
+
+
+class Keeping(nn.Module):
+    """Keeps its latest output, and frees the one before."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+        self.kept = None
+
+    def forward(self, x):
+        self.kept = self.layer(x)
+        return self.kept
+
+
+def keeping():
+    return Keeping(), torch.randn(8, 16), mean_square
 
 
 def interleaved():
@@ -394,10 +412,70 @@ class Memory(unittest.TestCase):
         for name in ("parameters", "modules", "batch_bytes"):
             self.assertEqual(fake["memory"][name], real["memory"][name])
 
+    def test_untimed_it_holds_the_same_and_has_no_times(self):
+        timed, untimed = record("mlp"), record("mlp", "--untimed")
+        self.assertNotIn("layers", untimed)
+        self.assertEqual(untimed["memory"], timed["memory"])
+
     def test_a_model_too_large_for_the_machine(self):
         memory = record("enormous", "--fake")["memory"]
         self.assertEqual(memory["parameters"][0]["shape"], [1 << 20, 1 << 20])
         self.assertEqual(self.modules(memory)[""]["output_bytes"], 4 * (1 << 20))
+
+
+PASSES = ("forward", "backward_first", "backward_later")
+
+
+class Changes(unittest.TestCase):
+    """The field "changes": tensors one by one."""
+
+    def play(self, memory, name, live):
+        """Plays a pass: its tensors are in `live`, by size, the youngest last."""
+        for event in memory[name]:
+            if event[0] == "hold":
+                held, high = 0, 0
+                for change in memory["changes"][event[3]]:
+                    size, age = change if isinstance(change, list) else (change, 0)
+                    if size > 0:
+                        live.setdefault(size, []).append(event)
+                    else:
+                        live[-size].pop(-1 - age)
+                    held += size
+                    high = max(high, held)
+                self.assertEqual(event[1:3], [high, held])
+            elif event[0] == "gradient" and name == "backward_first":
+                live[event[2]].pop(-1 - (event[3] if len(event) > 3 else 0))
+
+    def test_they_are_the_sums_and_free_what_there_is(self):
+        recordings = [(build, ()) for build in (mlp, mixed, transformer, tied, checkpointed)]
+        for build, options in (*recordings, (mlp, ("--fake",)), (tied, ("--fake",))):
+            memory = record(build.__name__, *options)["memory"]
+            for backward in PASSES[1:]:
+                with self.subTest(build.__name__, options=options, backward=backward):
+                    live = {}
+                    self.play(memory, "forward", live)
+                    self.play(memory, backward, live)
+                    self.assertFalse(any(live.values()))
+
+    def test_forward_by_hand(self):
+        """An output that nothing saves is freed when the next layer's, a younger one, is there."""
+        memory = record("mlp")["memory"]
+        self.assertEqual(memory["batch_tensors_bytes"], [32 * 64 * 4])
+        wide, narrow = 32 * 128 * 4, 32 * 8 * 4
+        changes = [memory["changes"][e[3]] for e in memory["forward"] if e[0] == "hold"]
+        self.assertEqual(changes[:4], [[wide], [wide, [-wide, 1]], [wide], [narrow]])
+
+    def test_equal_changes_stand_once(self):
+        memory = record("transformer")["memory"]
+        listed = [json.dumps(change) for change in memory["changes"]]
+        self.assertEqual(len(set(listed)), len(listed))
+        holds = [event for name in PASSES for event in memory[name] if event[0] == "hold"]
+        self.assertLess(len(listed), len(holds))
+
+    def test_a_model_that_keeps_what_it_made_has_sums_alone(self):
+        memory = record("keeping")["memory"]
+        self.assertNotIn("changes", memory)
+        self.assertEqual({len(e) for e in memory["forward"] if e[0] == "hold"}, {3})
 
 
 class CountingClock(recorder.HostClock):

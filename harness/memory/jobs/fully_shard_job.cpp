@@ -49,8 +49,10 @@ class FullyShardStep {
  public:
   FullyShardStep(const FullyShardJob& job, const models::MemoryProfile& profile,
                  MemoryAccount& account)
-      : profile_(profile),
+      : job_(job),
+        profile_(profile),
         account_(account),
+        model_(profile, account),
         context_{account},
         grouping_(group(profile, job.units)) {
     std::vector<std::vector<std::size_t>> parameters(grouping_.groups);
@@ -60,27 +62,47 @@ class FullyShardStep {
     for (std::size_t i = 0; i < grouping_.groups; ++i) {
       groups_.emplace_back(job, profile, parameters[i], i == 0, context_);
     }
+    for (std::size_t i = 1; i < grouping_.groups; ++i) groups_[i].shard();
+    groups_.front().shard();
     hold_data(profile, account);
     // Each call that is given no mesh makes one: the numbers of its ranks.
     constexpr std::int64_t kRankNumberBytes = 4;
-    account.hold(MemoryCategory::Other,
-                 static_cast<std::int64_t>(grouping_.groups) * job.ranks * kRankNumberBytes);
+    account.hold_beside(MemoryCategory::Other,
+                        static_cast<std::int64_t>(grouping_.groups) * job.ranks * kRankNumberBytes);
   }
 
+  void play(const std::vector<bool>& syncs) {
+    // Those that are kept in another type leave autograd nothing to add to.
+    const bool stays = job_.reduce_bytes == job_.param_bytes;
+    for (std::size_t i = 0; i < syncs.size(); ++i) {
+      if (repeats(syncs, i, account_)) continue;
+      micro_batch(static_cast<int>(i), syncs[i], stays && i > 0 && !syncs[i - 1]);
+    }
+    play_optimizer(static_cast<int>(syncs.size()) - 1, account_);
+  }
+
+  void make_moments() {
+    for (ShardGroup& group : groups_) group.make_moments();
+  }
+
+  void free_gradients() {
+    for (ShardGroup& group : groups_) group.free_shard_gradients();
+  }
+
+ private:
   // `adds`: unsharded gradients are there from the micro-batch before.
   void micro_batch(int index, bool sync, bool adds) {
     account_.enter(index, "forward");
     used_.clear();
-    play(profile_.forward, account_, [&](const PassEvent& event) { visit_forward(event); });
+    model_.play(profile_.forward, [&](const PassEvent& event) { visit_forward(event); });
     account_.leave_units();
     account_.enter(index, "backward");
-    play(adds ? profile_.backward_later : profile_.backward_first, account_,
-         [&](const PassEvent& event) { visit_backward(event, sync, !adds); });
+    model_.play(adds ? profile_.backward_later : profile_.backward_first,
+                [&](const PassEvent& event) { visit_backward(event, sync, !adds); });
     account_.leave_units();
     end_backward(sync);
   }
 
- private:
   struct Use {
     ShardGroup* group = nullptr;
     bool is_met = false;  // by backward
@@ -102,14 +124,15 @@ class FullyShardStep {
     group->leave_forward();
     if (!group->empty()) used_.push_back({group});
     if (group == &groups_.front()) {  // the model's forward ends
-      account_.free(MemoryCategory::Communication, context_.kept_gather_bytes);
-      context_.kept_gather_bytes = 0;
+      account_.free(context_.kept_gather);
     }
   }
 
   void visit_backward(const PassEvent& event, bool sync, bool is_made) {
     if (event.kind == PassEvent::Kind::Gradient) {
-      groups_[grouping_.of_parameter[event.index]].take_gradient(event.net, is_made);
+      if (!is_made) return;
+      groups_[grouping_.of_parameter[event.index]].take_gradient(event.index,
+                                                                 model_.take_gradient(event));
       return;
     }
     ShardGroup* const group = group_of(event);
@@ -138,12 +161,13 @@ class FullyShardStep {
       if (!group.is_left()) group.leave_backward(sync);
       group.end_backward();
     }
-    account_.free(MemoryCategory::Communication, context_.kept_reduce_bytes);
-    context_.kept_reduce_bytes = 0;
+    account_.free(context_.kept_reduce);
   }
 
+  const FullyShardJob& job_;
   const models::MemoryProfile& profile_;
   MemoryAccount& account_;
+  RecordedModel model_;
   ShardContext context_;
   Grouping grouping_;
   std::vector<ShardGroup> groups_;
@@ -154,16 +178,9 @@ class FullyShardStep {
 
 StepMemory fully_shard_job_memory(const FullyShardJob& job, const models::MemoryProfile& profile,
                                   const std::vector<bool>& syncs) {
-  MemoryAccount account;
+  MemoryAccount account = account_of(profile);
   FullyShardStep step(job, profile, account);
-  // Those that are kept in another type leave autograd nothing to add to.
-  const bool stays = job.reduce_bytes == job.param_bytes;
-  for (std::size_t i = 0; i < syncs.size(); ++i) {
-    if (repeats(syncs, i)) continue;
-    step.micro_batch(static_cast<int>(i), syncs[i], stays && i > 0 && !syncs[i - 1]);
-  }
-  play_optimizer(static_cast<int>(syncs.size()) - 1, account);
-  return account.memory();
+  return steady_memory(step, syncs, account);
 }
 
 }  // namespace gradsync::memory

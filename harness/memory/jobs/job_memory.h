@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/memory/buckets.h"
 #include "harness/memory/memory_account.h"
 #include "models/memory_profile.h"
 
@@ -26,6 +27,7 @@ struct DdpJob {
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   int element_bytes = 4;  // of parameters, gradients and moments
+  BucketLimits buckets = {};
 };
 
 StepMemory ddp_job_memory(const DdpJob& job, const models::MemoryProfile& profile,

@@ -1,45 +1,108 @@
 // Plays a recorded pass into the books of a step. What the wrapper does at a mark is the caller's.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "harness/memory/memory_account.h"
 #include "models/memory_profile.h"
+#include "models/recorded_tensors.h"
 
 namespace gradsync::memory {
 
-// `on_mark` gets every event that is not Hold.
-template <typename OnMark>
-void play(const std::vector<models::PassEvent>& pass, MemoryAccount& account,
-          const OnMark& on_mark) {
-  for (const models::PassEvent& event : pass) {
-    if (event.kind != models::PassEvent::Kind::Hold) {
-      on_mark(event);
-      continue;
+// The model's own tensors: one by one where the profile follows them, else in sums.
+class RecordedModel {
+ public:
+  RecordedModel(const models::MemoryProfile& profile, MemoryAccount& account)
+      : profile_(profile), account_(account) {}
+
+  // `on_mark` gets every event that is not Hold.
+  template <typename OnMark>
+  void play(const std::vector<models::PassEvent>& pass, const OnMark& on_mark) {
+    for (const models::PassEvent& event : pass) {
+      if (event.kind != models::PassEvent::Kind::Hold) {
+        on_mark(event);
+      } else if (account_.has_blocks()) {
+        for (const models::BlockChange& change : profile_.changes[event.index]) play(change);
+      } else {
+        account_.hold(measure::MemoryCategory::Activation, event.high);
+        account_.free(measure::MemoryCategory::Activation, event.high - event.net);
+      }
     }
-    account.hold(measure::MemoryCategory::Activation, event.high);
-    account.free(measure::MemoryCategory::Activation, event.high - event.net);
   }
+
+  // Returns the tensor of a gradient that was made. It is the caller's from now on.
+  HeldTensor take_gradient(const models::PassEvent& event) {
+    HeldTensor gradient{measure::MemoryCategory::Activation, event.net};
+    if (account_.has_blocks() && event.net > 0) gradient = *tensors_.take(event.net, event.age);
+    account_.relabel(gradient, measure::MemoryCategory::UnshardedGradient);
+    return gradient;
+  }
+
+ private:
+  void play(const models::BlockChange& change) {
+    if (change.is_made) {
+      tensors_.add(change.bytes,
+                   account_.hold_tensor(measure::MemoryCategory::Activation, change.bytes));
+    } else {
+      account_.free(*tensors_.take(change.bytes, change.age));
+    }
+  }
+
+  const models::MemoryProfile& profile_;
+  MemoryAccount& account_;
+  models::RecordedTensors<HeldTensor> tensors_;
+};
+
+// Returns the books of a job on `profile`.
+inline MemoryAccount account_of(const models::MemoryProfile& profile) {
+  if (profile.changes.empty()) return {};
+  return MemoryAccount(DeviceMemory{.is_gpu = profile.is_of_gpu});
+}
+
+// Returns what `step` holds once it is steady. Where tensors are followed one by one, steps before
+// that decide about segments: the first one, which has no moments, and as many as follow.
+template <typename Step>
+StepMemory steady_memory(Step& step, const std::vector<bool>& syncs, MemoryAccount& account) {
+  constexpr int kSteadySteps = 2;
+  if (account.has_blocks()) step.play(syncs);
+  step.make_moments();
+  step.free_gradients();
+  account.forget_peak();
+  step.play(syncs);
+  for (int i = 1; account.has_blocks() && i < kSteadySteps; ++i) {
+    step.free_gradients();
+    step.play(syncs);
+  }
+  return account.memory();
 }
 
 // Whether micro-batch i finds what the one before found and does what that did: the third of three
-// alike. It holds the same, and need not be played.
-inline bool repeats(const std::vector<bool>& syncs, std::size_t i) {
-  return i >= 2 && syncs[i] == syncs[i - 1] && syncs[i - 1] == syncs[i - 2];
+// alike. It holds the same, and need not be played. A few more may still need other segments.
+inline bool repeats(const std::vector<bool>& syncs, std::size_t i, const MemoryAccount& account) {
+  const std::size_t alike = account.has_blocks() ? 6 : 3;
+  if (i + 1 < alike) return false;
+  const auto last = syncs.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+  return std::all_of(last - static_cast<std::ptrdiff_t>(alike), last,
+                     [&](bool sync) { return sync == syncs[i]; });
 }
 
-// AdamW's, fused: two moments of each element that a rank steps, and a counter of each tensor.
-inline void hold_moments(std::int64_t bytes, std::int64_t tensors, MemoryAccount& account) {
-  constexpr int kMoments = 2;
-  account.hold(measure::MemoryCategory::OptimizerState,
-               kMoments * bytes + tensors * models::kFloatBytes);
+// AdamW's, fused, of a tensor of `bytes` that a rank steps: a counter and two moments.
+inline void hold_moments(std::int64_t bytes, MemoryAccount& account) {
+  for (const std::int64_t tensor : {models::kFloatBytes, bytes, bytes}) {
+    account.hold(measure::MemoryCategory::OptimizerState, tensor);
+  }
 }
 
 // What is there without any wrapper and is no parameter.
 inline void hold_data(const models::MemoryProfile& profile, MemoryAccount& account) {
-  account.hold(measure::MemoryCategory::Other, profile.batch_bytes);
-  for (const std::int64_t bytes : profile.buffer_bytes) {
-    account.hold(measure::MemoryCategory::Other, bytes);
+  const std::vector<std::int64_t> whole{profile.batch_bytes};
+  for (const auto* tensors :
+       {account.has_blocks() ? &profile.batch_tensors_bytes : &whole, &profile.buffer_bytes}) {
+    for (const std::int64_t bytes : *tensors) {
+      account.hold(measure::MemoryCategory::Other, bytes);
+    }
   }
 }
 

@@ -1,5 +1,8 @@
 #include "harness/memory/jobs/shard_group.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "harness/memory/jobs/recorded_pass.h"
 
 namespace gradsync::memory {
@@ -20,21 +23,34 @@ std::int64_t shard_elements(const models::RecordedParameter& parameter, int rank
 ShardGroup::ShardGroup(const FullyShardJob& job, const models::MemoryProfile& profile,
                        const std::vector<std::size_t>& parameters, bool is_root,
                        ShardContext& context)
-    : job_(job), context_(context), is_root_(is_root) {
-  std::int64_t tensors = 0;
+    : job_(job), context_(context), is_root_(is_root), gradients_(parameters.size()) {
   for (const std::size_t index : parameters) {
     const models::RecordedParameter& parameter = profile.parameters[index];
     const std::int64_t shard = shard_elements(parameter, job.ranks);
+    parameters_.push_back({index, parameter.elements(), shard, parameter.trains});
     shard_ += shard;
-    if (!parameter.trains) continue;
-    trained_shard_ += shard;
-    last_trained_ = parameter.elements();
-    ++tensors;
+    if (parameter.trains) trained_shard_ += shard;
   }
   whole_ = shard_ * job.ranks;
   trained_whole_ = trained_shard_ * job.ranks;
-  context.account.hold(MemoryCategory::ShardedParameter, shard_ * job.stored_bytes);
-  hold_moments(trained_shard_ * job.stored_bytes, tensors, context.account);
+}
+
+void ShardGroup::shard() {
+  std::vector<HeldTensor> whole;
+  for (const Parameter& parameter : parameters_) {
+    whole.push_back(context_.account.hold_tensor(MemoryCategory::ShardedParameter,
+                                                 parameter.elements * job_.stored_bytes));
+  }
+  for (const Parameter& parameter : parameters_) {
+    context_.account.hold(MemoryCategory::ShardedParameter, parameter.shard * job_.stored_bytes);
+  }
+  context_.account.free(whole);
+}
+
+void ShardGroup::make_moments() {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.trains) hold_moments(parameter.shard * job_.stored_bytes, context_.account);
+  }
 }
 
 void ShardGroup::enter_forward() {
@@ -61,14 +77,14 @@ void ShardGroup::gather() {
   is_gathering_ = true;
   if (job_.ranks == 1) return;  // copied, when it is waited for
   MemoryAccount& account = context_.account;
-  const std::int64_t cast = job_.param_bytes == job_.stored_bytes ? 0 : shard_ * job_.param_bytes;
-  account.hold(MemoryCategory::Communication, cast);
-  account.hold(MemoryCategory::Communication, whole_ * job_.param_bytes);
-  if (job_.backend_copies) {
-    account.hold(MemoryCategory::Communication, whole_ * job_.param_bytes);
-    account.free(MemoryCategory::Communication, whole_ * job_.param_bytes);
-  }
-  account.free(MemoryCategory::Communication, cast);
+  const auto communication = MemoryCategory::Communication;
+  const std::int64_t bytes = whole_ * job_.param_bytes;
+  const bool casts = job_.param_bytes != job_.stored_bytes;
+  const HeldTensor cast =
+      account.hold_tensor(communication, casts ? shard_ * job_.param_bytes : 0, Stream::Gather);
+  buffer_.push_back(account.hold_tensor(communication, bytes, Stream::Gather));
+  if (job_.backend_copies) account.pass_beside(communication, bytes);
+  account.free(cast);
 }
 
 // The parameters are copied out of the buffer that all ranks gathered into.
@@ -77,37 +93,33 @@ void ShardGroup::finish_gather(bool in_forward) {
   is_gathering_ = false;
   is_gathered_ = true;
   MemoryAccount& account = context_.account;
-  if (in_forward) {
-    account.free(MemoryCategory::Communication, context_.kept_gather_bytes);
-    context_.kept_gather_bytes = 0;
+  if (in_forward) account.free(context_.kept_gather);
+  for (const Parameter& parameter : parameters_) {
+    gathered_.push_back(account.hold_tensor(MemoryCategory::GatheredParameter,
+                                            parameter.shard * job_.ranks * job_.param_bytes));
   }
-  const std::int64_t bytes = whole_ * job_.param_bytes;
-  account.hold(MemoryCategory::GatheredParameter, bytes);
-  if (job_.ranks == 1) return;
   if (in_forward) {
-    context_.kept_gather_bytes = bytes;
+    context_.kept_gather.swap(buffer_);
   } else {
-    account.free(MemoryCategory::Communication, bytes);
+    account.free(buffer_);
   }
 }
 
 void ShardGroup::reshard() {
-  if (!is_gathered_) return;
   is_gathered_ = false;
-  context_.account.free(MemoryCategory::GatheredParameter, whole_ * job_.param_bytes);
+  context_.account.free(gathered_);
 }
 
-void ShardGroup::take_gradient(std::int64_t bytes, bool is_made) {
-  if (!is_made) return;
-  context_.account.relabel(MemoryCategory::Activation, MemoryCategory::UnshardedGradient, bytes);
-  gradient_bytes_ += bytes;
+void ShardGroup::take_gradient(std::size_t parameter, const HeldTensor& gradient) {
+  const auto found = std::ranges::find(parameters_, parameter, &Parameter::index);
+  gradients_[static_cast<std::size_t>(found - parameters_.begin())] = gradient;
 }
 
 void ShardGroup::leave_backward(bool sync) {
   is_in_backward_ = false;
   is_left_ = true;
   if (empty()) return;
-  if (widened_bytes_ > 0) free_gradients();  // added to what was kept
+  if (!widened_.empty()) free_gradients();  // added to what was kept
   if (job_.reshard_after_backward) reshard();
   if (sync) {
     reduce();
@@ -117,45 +129,67 @@ void ShardGroup::leave_backward(bool sync) {
 }
 
 void ShardGroup::free_gradients() {
-  context_.account.free(MemoryCategory::UnshardedGradient, gradient_bytes_);
-  gradient_bytes_ = 0;
+  for (HeldTensor& gradient : gradients_) {
+    context_.account.free(gradient);
+    gradient = {MemoryCategory::UnshardedGradient};
+  }
 }
 
 // Gradients that stay are cast to what they are reduced in, to be added up in it.
 void ShardGroup::widen_gradients() {
-  if (job_.reduce_bytes == job_.param_bytes || gradient_bytes_ == 0) return;
-  widened_bytes_ = gradient_bytes_ / job_.param_bytes * job_.reduce_bytes;
-  context_.account.hold(MemoryCategory::UnshardedGradient, widened_bytes_);
+  if (job_.reduce_bytes == job_.param_bytes || !has_gradients()) return;
+  for (const HeldTensor& gradient : gradients_) {
+    widened_.push_back(context_.account.hold_tensor(
+        MemoryCategory::UnshardedGradient, gradient.bytes / job_.param_bytes * job_.reduce_bytes));
+  }
   free_gradients();
 }
 
 void ShardGroup::reduce() {
-  if (gradient_bytes_ == 0 && widened_bytes_ == 0) return;
+  if (!has_gradients() && widened_.empty()) return;
   MemoryAccount& account = context_.account;
-  account.free(MemoryCategory::Communication, context_.kept_reduce_bytes);
+  account.free(context_.kept_reduce);
   const std::int64_t input = trained_whole_ * job_.reduce_bytes;
-  account.hold(MemoryCategory::Communication, input);
-  context_.kept_reduce_bytes = input;
+  context_.kept_reduce.push_back(account.hold_tensor(MemoryCategory::Communication, input));
   // Packed, they go, but the last one: a loop's variable refers to it until all is reduced.
-  const int bytes = widened_bytes_ > 0 ? job_.reduce_bytes : job_.param_bytes;
-  const std::int64_t last = job_.ranks > 1 ? last_trained_ * bytes : 0;
-  account.free(MemoryCategory::UnshardedGradient, gradient_bytes_ + widened_bytes_ - last);
-  gradient_bytes_ = widened_bytes_ = 0;
-  const std::int64_t output = trained_shard_ * job_.reduce_bytes;
-  account.hold(MemoryCategory::ShardedGradient, output);
+  const HeldTensor last = take_last();
+  account.free(widened_);
+  free_gradients();
+  HeldTensor output = account.hold_tensor(MemoryCategory::ShardedGradient,
+                                          trained_shard_ * job_.reduce_bytes, Stream::Reduce);
   if (job_.backend_copies && job_.ranks > 1) {
-    account.hold(MemoryCategory::Communication, input);
-    account.free(MemoryCategory::Communication, input);
+    account.pass_beside(MemoryCategory::Communication, input);
   }
   if (job_.reduce_bytes != job_.stored_bytes) {
-    account.hold(MemoryCategory::ShardedGradient, trained_shard_ * job_.stored_bytes);
-    account.free(MemoryCategory::ShardedGradient, output);
+    const HeldTensor reduced = output;
+    output = account.hold_tensor(MemoryCategory::ShardedGradient,
+                                 trained_shard_ * job_.stored_bytes, Stream::Reduce);
+    account.free(reduced);
   }
-  if (has_shard_gradient_) {
-    account.free(MemoryCategory::ShardedGradient, trained_shard_ * job_.stored_bytes);
+  if (shard_gradient_.empty()) {
+    shard_gradient_.push_back(output);
+  } else {
+    account.free(output);  // added to the one before
   }
-  has_shard_gradient_ = true;
-  account.free(MemoryCategory::UnshardedGradient, last);
+  account.free(last);
+}
+
+bool ShardGroup::has_gradients() const {
+  return std::ranges::any_of(gradients_, [](const HeldTensor& held) { return held.bytes > 0; });
+}
+
+HeldTensor ShardGroup::take_last() {
+  HeldTensor last{MemoryCategory::UnshardedGradient};
+  if (job_.ranks == 1) return last;
+  for (auto* tensors : {&widened_, &gradients_}) {
+    const auto found = std::find_if(tensors->rbegin(), tensors->rend(),
+                                    [](const HeldTensor& held) { return held.bytes > 0; });
+    if (found != tensors->rend()) {
+      std::swap(last, *found);
+      return last;
+    }
+  }
+  return last;
 }
 
 }  // namespace gradsync::memory
