@@ -40,7 +40,7 @@ class DdpJobStep {
     }
   }
 
-  void free_gradients() {
+  void end_step() {
     for (HeldTensor& gradient : gradients_) free_gradient(gradient);
     in_buckets_ = false;
   }

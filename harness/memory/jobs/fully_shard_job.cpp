@@ -85,8 +85,8 @@ class FullyShardStep {
     for (ShardGroup& group : groups_) group.make_moments();
   }
 
-  void free_gradients() {
-    for (ShardGroup& group : groups_) group.free_shard_gradients();
+  void end_step() {
+    for (ShardGroup& group : groups_) group.end_step();
   }
 
  private:

@@ -68,11 +68,11 @@ StepMemory steady_memory(Step& step, const std::vector<bool>& syncs, MemoryAccou
   constexpr int kSteadySteps = 2;
   if (account.has_blocks()) step.play(syncs);
   step.make_moments();
-  step.free_gradients();
+  step.end_step();
   account.forget_peak();
   step.play(syncs);
   for (int i = 1; account.has_blocks() && i < kSteadySteps; ++i) {
-    step.free_gradients();
+    step.end_step();
     step.play(syncs);
   }
   return account.memory();

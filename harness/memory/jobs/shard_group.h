@@ -27,7 +27,11 @@ class ShardGroup {
   // fully_shard moves the whole parameters to the device, and leaves their shards.
   void shard();
   void make_moments();
-  void free_shard_gradients() { context_.account.free(shard_gradient_); }
+  // The next step gathers what the optimizer changed, and finds no gradient.
+  void end_step() {
+    reshard();
+    context_.account.free(shard_gradient_);
+  }
 
   // Forward.
   void enter_forward();

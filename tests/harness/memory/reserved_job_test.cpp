@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "harness/measure/caching_allocator_model.h"
 #include "harness/memory/jobs/job_memory.h"
@@ -145,14 +146,16 @@ TEST(ReservedByJob, TheModelAlone) {
             model_alone(2).reserved());
 }
 
-// The whole model in a message, one bucket, and then one for each gradient: both are larger than
-// the first may be.
+// The whole model in a message, one bucket of what trains, and then one for each gradient: both are
+// larger than the first may be. The message leaves a segment that what forward saves shares.
 TEST(ReservedByJob, DdpPacksTheModelAndRebuildsItsBuckets) {
+  constexpr std::int64_t kFrozen = 40 * kMiB;
   Fed fed;
   fed.make("a", kWeight);
   fed.make("b", kWeight);
+  fed.make("frozen", kFrozen);
   fed.make("batch", kBatch);
-  fed.make("message", 2 * kWeight);
+  fed.make("message", 2 * kWeight + kFrozen);
   fed.free("message");
   fed.make("bucket", 2 * kWeight);
   for (int step = 0; step < 3; ++step) {
@@ -167,7 +170,9 @@ TEST(ReservedByJob, DdpPacksTheModelAndRebuildsItsBuckets) {
     fed.free("gradient a");
     fed.free("gradient b");
   }
-  EXPECT_EQ(ddp_job_memory({}, two_blocks(), {true}).peak_reserved_bytes, fed.reserved());
+  MemoryProfile profile = two_blocks();
+  profile.parameters.push_back({"frozen", {kFrozen / 4}, false});
+  EXPECT_EQ(ddp_job_memory({}, profile, {true}).peak_reserved_bytes, fed.reserved());
 }
 
 // Two ranks. Buffers that are gathered into, and what is reduced, are of streams of their own.
@@ -238,8 +243,13 @@ TEST(ReservedByJob, PeaksAreThoseOfSumsWhichReserveNothing) {
       followed.peak_reserved_bytes.reset();
       EXPECT_EQ(followed, ddp_job_memory(job, of_sums(), syncs));
     }
-    for (const int reduce_bytes : {4, 8}) {
-      const FullyShardJob job{.ranks = 2, .reduce_bytes = reduce_bytes, .units = {1, 2}};
+    for (const auto& [reduce_bytes, reshards] :
+         {std::pair{4, true}, std::pair{4, false}, std::pair{8, true}}) {
+      const FullyShardJob job{.ranks = 2,
+                              .reduce_bytes = reduce_bytes,
+                              .reshard_after_forward = reshards,
+                              .reshard_after_backward = reshards,
+                              .units = {1, 2}};
       StepMemory followed = fully_shard_job_memory(job, two_blocks(), syncs);
       followed.peak_reserved_bytes.reset();
       EXPECT_EQ(followed, fully_shard_job_memory(job, of_sums(), syncs));
