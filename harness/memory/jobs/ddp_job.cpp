@@ -49,7 +49,7 @@ class DdpJobStep {
   // `after_a_sync`: the micro-batch before this one, in this step or the last, was synchronized.
   void micro_batch(int index, bool sync, bool after_a_sync) {
     account_.enter(index, "forward");
-    if (sync && job_.has_reducer) rebuild_buckets();
+    if (job_.has_reducer) rebuild_buckets();
     if (job_.has_reducer && job_.broadcast_buffers && after_a_sync) broadcast_buffers();
     model_.play(profile_.forward, [&](const PassEvent& event) { visit(event); });
     account_.enter(index, "backward");

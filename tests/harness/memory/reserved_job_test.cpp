@@ -22,6 +22,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kWeight = 3 * kMiB;
 constexpr std::int64_t kSaved = 12 * kMiB;
 constexpr std::int64_t kTemporary = 5 * kMiB;
+constexpr std::int64_t kFrozen = 40 * kMiB;
 constexpr std::int64_t kLoss = 4;
 constexpr std::int64_t kBatch = 700;
 
@@ -115,19 +116,23 @@ void make_moments(Fed& fed, std::int64_t bytes) {
   }
 }
 
+void play_step(Fed& fed, int step, int micro_batches) {
+  for (int i = 0; i < micro_batches; ++i) {
+    forward(fed);
+    backward(fed, i > 0);
+  }
+  if (step == 0) make_moments(fed, kWeight);
+  fed.free("gradient a");
+  fed.free("gradient b");
+}
+
 Fed model_alone(int micro_batches) {
   Fed fed;
   fed.make("a", kWeight);
   fed.make("b", kWeight);
   fed.make("batch", kBatch);
   for (int step = 0; step < 3; ++step) {
-    for (int i = 0; i < micro_batches; ++i) {
-      forward(fed);
-      backward(fed, i > 0);
-    }
-    if (step == 0) make_moments(fed, kWeight);
-    fed.free("gradient a");
-    fed.free("gradient b");
+    play_step(fed, step, micro_batches);
   }
   return fed;
 }
@@ -147,9 +152,9 @@ TEST(ReservedByJob, TheModelAlone) {
 }
 
 // The whole model in a message, one bucket of what trains, and then one for each gradient: both are
-// larger than the first may be. The message leaves a segment that what forward saves shares.
-TEST(ReservedByJob, DdpPacksTheModelAndRebuildsItsBuckets) {
-  constexpr std::int64_t kFrozen = 40 * kMiB;
+// larger than the first may be. They are made before the next forward, whether it synchronizes or
+// not. The message leaves a segment that what forward saves shares.
+Fed ddp(const std::vector<bool>& syncs) {
   Fed fed;
   fed.make("a", kWeight);
   fed.make("b", kWeight);
@@ -164,15 +169,17 @@ TEST(ReservedByJob, DdpPacksTheModelAndRebuildsItsBuckets) {
       fed.make("bucket 1", kWeight);
       fed.make("bucket 2", kWeight);
     }
-    forward(fed);
-    backward(fed, false);
-    if (step == 0) make_moments(fed, kWeight);
-    fed.free("gradient a");
-    fed.free("gradient b");
+    play_step(fed, step, static_cast<int>(syncs.size()));
   }
+  return fed;
+}
+
+TEST(ReservedByJob, DdpPacksTheModelAndRebuildsItsBuckets) {
   MemoryProfile profile = two_blocks();
   profile.parameters.push_back({"frozen", {kFrozen / 4}, false});
-  EXPECT_EQ(ddp_job_memory({}, profile, {true}).peak_reserved_bytes, fed.reserved());
+  for (const std::vector<bool>& syncs : {std::vector<bool>{true}, {false, true}}) {
+    EXPECT_EQ(ddp_job_memory({}, profile, syncs).peak_reserved_bytes, ddp(syncs).reserved());
+  }
 }
 
 // Two ranks. Buffers that are gathered into, and what is reduced, are of streams of their own.
