@@ -210,7 +210,8 @@ MemoryProfile read_memory_profile(const json& value, const std::string& file) {
   profile.backward_first = passes.read("backward_first");
   profile.backward_later = passes.read("backward_later");
   if (!profile.changes.empty() && !frees_what_it_makes(profile)) {
-    fields.fail("changes", "that each pass frees what there is, all but gradients", "others");
+    fields.fail("changes", "that each pass frees what there is, all but gradients",
+                "a tensor missing or left");
   }
   fields.finish();
   return profile;
