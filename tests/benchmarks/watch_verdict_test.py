@@ -35,14 +35,17 @@ BY_MPIRUN = ("by_mpi",)
 # ways of its own.
 UNDER_TORCHRUN = ("baseline_fixed",)
 BY_THEMSELVES = ("baseline_fixed",)
-LIVE = ("cleared_by_hand", "compiled", "fsdp1", "hsdp_mixed", "one_f_one_b_fixed", "chatter")
+LIVE = (
+    *("cleared_by_hand", "compiled", "fsdp1", "hsdp_mixed", "one_f_one_b_fixed", "chatter"),
+    *("hooks_each", "noise_by_hand"),
+)
 # Jobs whose verdict rests on what was computed, and on GPUs of paper nothing is: bits of replicas,
 # weights that change without a trace, closures that run until they are content, sizes of objects
 # that torch adds up on the GPU. The last one reads more from a GPU than from a CPU.
 BY_VALUES = (
     *("epoch_end", "two_losses", "varying_by_number", "local_sgd", "local_sgd_at_the_end"),
     *("local_sgd_gathered", "post_local_sgd"),
-    "perturbed",
+    *("perturbed", "noise_by_hand", "reduced_first", "forgotten", "apart", "local_sgd_by_hand"),
     *("lbfgs", "lbfgs_accumulating"),
     *("pipelining", "pipelining_fsdp", "pipelining_interleaved"),
     "chatter",

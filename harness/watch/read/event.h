@@ -35,8 +35,10 @@ struct Event {
   std::int64_t issued_ns = 0;  // of a collective: when its call returned; 0: not known
   std::string name;
   std::int64_t bytes = -1;  // of a collective: its tensor, once per rank; of a Wrap: all gradients
-                            // of the model; of an OptimizerStep: the most that tensors held until
-                            // it ended, as in TensorPeak; -1: not known
+                            // of the model; of a Backward: the gradients that it reached; of an
+                            // OptimizerStep: the most that tensors held until it ended, as in
+                            // TensorPeak; -1: not known
+  std::int64_t added_bytes = 0;  // of a Backward: of these, added to gradients that were there
   std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
   std::int64_t thread = 0;
   std::string file;  // where the job called it; empty: not known

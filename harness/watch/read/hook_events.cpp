@@ -238,6 +238,8 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
         const bool is_own = other.start_ns >= event.start_ns;  // and not of one around it
         if (event.detail.empty() && is_own && !accumulates_nothing(other)) {
           event.detail = other.detail;
+          event.bytes = other.bytes;
+          event.added_bytes = other.added_bytes;
         }
         replaced[seen[i]] = true;
       } else {

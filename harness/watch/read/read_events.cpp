@@ -116,10 +116,10 @@ class Records {
     }
     event.name = text_in(record.name);
     event.bytes = record.bytes;
-    event.object = record.object;
+    const bool is_backward = event.kind == EventKind::Backward;
+    (is_backward ? event.added_bytes : event.object) = record.object;
     event.thread = record.thread;
-    event.detail =
-        event.kind == EventKind::Backward ? std::to_string(record.count) : text_in(record.detail);
+    event.detail = is_backward ? std::to_string(record.count) : text_in(record.detail);
     event.is_captured = event.detail == kNcclCaptured;
     return event;
   }

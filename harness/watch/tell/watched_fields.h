@@ -26,6 +26,7 @@ constexpr auto names_of(const VerdictKind*) {
                     std::pair{VerdictKind::TooEarly, "too_early"},
                     std::pair{VerdictKind::SomeStepsNever, "some_steps_never"},
                     std::pair{VerdictKind::FsdpEveryMicroBatch, "fsdp_every_micro_batch"},
+                    std::pair{VerdictKind::EveryMicroBatch, "every_micro_batch"},
                     std::pair{VerdictKind::ReplicasMoreThanOnce, "replicas_more_than_once"},
                     std::pair{VerdictKind::ReplicasNever, "replicas_never"},
                     std::pair{VerdictKind::ReplicasTooEarly, "replicas_too_early"},

@@ -63,6 +63,16 @@ class MadeJob {
     return *this;
   }
 
+  // The backward of the job's own line that reaches gradients of so many bytes, and adds to some
+  // that were there.
+  MadeJob& backward_of(std::int64_t bytes, std::int64_t added_bytes = 0, int line = 61) {
+    Event& event = add(EventKind::Backward, 20);
+    name(event, "", 0, line);
+    event.bytes = bytes;
+    event.added_bytes = added_bytes;
+    return *this;
+  }
+
   // The backward with `count` collectives of gradients, of which the last is issued after 20 ms.
   MadeJob& reducing(int count = kBuckets, std::int64_t bytes = kBucketBytes) {
     const std::int64_t start_ns = now_ns_;

@@ -93,6 +93,16 @@ MadeJob by_hand_job(int rank) {
       6, [&](MadeJob& job) { job.reduced_by_hand(64, 80, reductions).optimizer().zero_grad(); });
 }
 
+// Without a wrapper: gradients are reduced behind each backward, which adds to what was reduced.
+MadeJob each_by_hand_job(int rank) {
+  return MadeJob(rank).times(6, [](MadeJob& job) {
+    for (int i = 0; i < 4; ++i) {
+      job.backward_of(kMiB, i == 0 ? 0 : kMiB).call("all_reduce", 9, "all_reduce", kMiB, 39);
+    }
+    job.optimizer().zero_grad();
+  });
+}
+
 MadeJob chattering_job(int rank) {
   return MadeJob(rank).wrap(1, "", 8000).times(6, [](MadeJob& job) {
     job.forward().reducing().optimizer().zero_grad();
@@ -132,6 +142,7 @@ std::vector<SampleJob> sample_jobs() {
           {"batch_norm", two(batch_norm_job)},
           {"one_bucket", two(one_bucket_job)},
           {"by_hand", two(by_hand_job)},
+          {"each_by_hand", two(each_by_hand_job)},
           {"chattering", two(chattering_job)},
           {"without_times", job_without_times()},
           {"one_of_four", {alone.process()}},

@@ -39,7 +39,8 @@ class GradientReads:
     never has.
 
     A function of a library's that looks which parameters have a gradient, and then has torch clip
-    them, reads none.
+    them, reads none. Of a job that reduces gradients by itself the reads count that come behind a
+    reduction, but for those of the function that reduces.
     """
 
     MOST_LOOKS = 200  # each is two changes
@@ -49,6 +50,7 @@ class GradientReads:
         self.looks = 0
         self.has_seen = False
         self.read = None  # (the function that did, its event), until more is known of it
+        self.reducer = None  # the function that reduced last, by hand
 
     def begin(self):
         if self.is_looking:
@@ -84,10 +86,11 @@ class GradientReads:
 
     @recording.guarded
     def see(self, frame):
-        if not is_passed_over(frame.f_code.co_filename):
+        is_part = frame.f_code.co_name in ("<genexpr>", "<listcomp>")
+        code = (frame.f_back if is_part else frame).f_code
+        if code is not self.reducer and not is_passed_over(frame.f_code.co_filename):
             self.has_seen = True
             self.look_away()
-            code = (frame.f_back if frame.f_code.co_name == "<listcomp>" else frame).f_code
             begun, thread = recording.begin_call(), threading.get_native_id()
             self.read = (code, {**begun, "end_ns": begun["start_ns"], "thread": thread})
             recording.uses.count += 1
@@ -97,6 +100,11 @@ class GradientReads:
         if self.read:
             recording.writer.write("gradient_use", detail="read", **self.read[1])
             self.read = None
+
+    def see_reduction(self, code):
+        if not kept_models.models:
+            self.reducer = code
+            self.begin()
 
     @recording.guarded
     def see_clipping(self, code):
@@ -259,6 +267,18 @@ class CountedClosure:
         return args, kwargs | {"closure": cls(kwargs["closure"])}
 
 
+def words_of_step(optimizer):
+    """Which models it steps or, where it steps none of a known wrapper's, how many bytes of
+    gradients it reads.
+    """
+    words = kept_models.words_of(optimizer)
+    if not words:
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        gradients = (recording.local(p.grad) for p in parameters if p.grad is not None)
+        words = f"gradients={sum(g.numel() * g.element_size() for g in gradients)}"
+    return words
+
+
 class OptimizerSteps(threading.local):
     """Steps of optimizers, between the two hooks that torch calls around each."""
 
@@ -268,19 +288,17 @@ class OptimizerSteps(threading.local):
 
     def before(self, optimizer, args, kwargs):
         reads.end()
-        self.begun.append(recording.begin_call())
+        self.begun.append((recording.begin_call(), words_of_step(optimizer)))
         has_closure = closure_of(args, kwargs) is not None
         return CountedClosure.in_place(args, kwargs) if has_closure else None
 
     def after(self, optimizer, args, kwargs):
         self.count += 1
-        begun = self.begun.pop()
-        fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
-        words = kept_models.words_of(optimizer)
+        begun, words = self.begun.pop()
         if isinstance(closure := closure_of(args, kwargs), CountedClosure):
-            words = f"{words} closures={closure.runs}".lstrip()
-        if words:
-            fields["detail"] = words
+            words = f"{words_of_step(optimizer)} closures={closure.runs}"
+        fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
+        fields["detail"] = words
         recording.end_call("optimizer_step", begun, **fields, **recording.gpu_peak.look())
         kept_models.forget()
         wait_for_watchdog(self.count)

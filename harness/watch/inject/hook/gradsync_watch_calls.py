@@ -33,9 +33,9 @@ def watching_call(original, name, standing_for):
     def call(*args, **kwargs):
         if is_passed_by():
             return original(*args, **kwargs)
-        file = sys._getframe(1).f_code.co_filename
-        exchanges.see(name, args, kwargs, file)
-        if is_passed_over(file):
+        code = sys._getframe(1).f_code
+        exchanges.see(name, args, kwargs, code)
+        if is_passed_over(code.co_filename):
             return original(*args, **kwargs)
         begun = begin_call()
         result = original(*args, **kwargs)

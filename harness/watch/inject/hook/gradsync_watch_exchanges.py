@@ -12,7 +12,7 @@ import zlib
 
 import gradsync_watch_recording as recording
 import gradsync_watch_replicas as watched
-from gradsync_watch_between import torch_folder
+from gradsync_watch_between import reads, torch_folder
 from gradsync_watch_hash import hash_of, is_hashable
 
 STEPS = 3  # of any optimizer, in which tensors are looked at
@@ -113,8 +113,8 @@ class Exchanges:
         self.gradients = None
         self.found = {}  # by what, operation, group and line: what was moved
 
-    def see(self, name, args, kwargs, file):
-        if not is_the_jobs(file):
+    def see(self, name, args, kwargs, code):
+        if not is_the_jobs(code.co_filename):
             return
         replicas, tensor = watched.replicas, input_of(name, args, kwargs)
         if not isinstance(tensor, recording.torch.Tensor) or not tensor.is_floating_point():
@@ -123,6 +123,7 @@ class Exchanges:
         if not replicas.may_be_of_parameters(tensor):
             return
         replicas.is_exchanged = True
+        reads.see_reduction(code)
         if replicas.most_steps() < STEPS and is_hashable(tensor):
             self.keep(replicas, tensor, name, group_of(args, kwargs))
 
@@ -168,9 +169,9 @@ exchanges = Exchanges()
 
 
 @recording.guarded
-def see(name, args, kwargs, file):
+def see(name, args, kwargs, code):
     if name in MOVERS:
-        exchanges.see(name, args, kwargs, file)
+        exchanges.see(name, args, kwargs, code)
 
 
 @recording.guarded

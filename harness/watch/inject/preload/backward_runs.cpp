@@ -42,13 +42,23 @@ int returned_leaves() {
   return leaves;
 }
 
+// Counts the gradient of the leaf whose node begins.
+void add_gradient(Recorder::Handle run) {
+  const auto node = torch::autograd::get_current_node();
+  const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get());
+  if (leaf == nullptr || !leaf->variable.defined()) return;
+  const auto size = static_cast<std::int64_t>(leaf->variable.element_size());
+  recorder.add_gradient(run, leaf->variable.numel() * size, leaf->variable.grad().defined());
+}
+
 Recorder::Handle run_of(int graph_task) {
   const std::lock_guard lock(runs.mutex);
   for (const Runs::Run& each : runs.latest) {
     if (each.graph_task == graph_task) return each.handle;
   }
   Runs::Run& begun = runs.latest[runs.next];
-  begun = {graph_task, recorder.begin({.kind = EventKind::Backward, .name = "backward"})};
+  begun = {graph_task,
+           recorder.begin({.kind = EventKind::Backward, .name = "backward", .bytes = 0})};
   recorder.count(begun.handle, returned_leaves());
   runs.next = (runs.next + 1) % runs.latest.size();
   return begun.handle;
@@ -65,7 +75,10 @@ Recorder::Handle current_run() {
 Recorder::Handle enter_node(std::string_view node) {
   run = current_run();
   ++nodes;
-  if (node == kAccumulate) recorder.count(run, 1);
+  if (node == kAccumulate) {
+    recorder.count(run, 1);
+    add_gradient(run);
+  }
   return run;
 }
 

@@ -181,6 +181,12 @@ void Recorder::count(Handle handle, int more) noexcept {
   std::atomic_ref(handle.record->count).fetch_add(more);
 }
 
+void Recorder::add_gradient(Handle handle, std::int64_t bytes, bool is_added) noexcept {
+  if (handle.record == nullptr || handle.life != life_) return;
+  std::atomic_ref(handle.record->bytes).fetch_add(bytes);
+  if (is_added) std::atomic_ref(handle.record->object).fetch_add(bytes);
+}
+
 void Recorder::count_optimizer_step() noexcept {
   if (ready()) std::atomic_ref(header_.load()->optimizer_steps).fetch_add(1);
 }

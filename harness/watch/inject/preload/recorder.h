@@ -53,6 +53,9 @@ class Recorder {
 
   void count(Handle handle, int more) noexcept;  // gradients
 
+  // A backward reached a gradient of so many bytes; `is_added`: to one that was there.
+  void add_gradient(Handle handle, std::int64_t bytes, bool is_added) noexcept;
+
   void count_optimizer_step() noexcept;
 
   // What the CPU tensors of the process held at most so far; it goes into the file that there is,

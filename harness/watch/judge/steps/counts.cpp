@@ -38,8 +38,9 @@ bool is_one_by_one(const EventPointers& reductions) {
 }
 
 // How long the job waited for these, which are of one backward; absent where nobody knows when they
-// ended. FSDP on the host waits for each before it goes on; else the last one is waited for.
-std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool is_fsdp) {
+// ended. FSDP on the host waits for each before it goes on, and so may a job that reduces by hand;
+// else the last one is waited for.
+std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool waits_for_each) {
   std::int64_t issued_ns = 0;
   std::int64_t complete_ns = 0;
   bool known = false;
@@ -49,8 +50,12 @@ std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool is_f
     known |= reduction->end_ns > reduction->start_ns;
   }
   if (!known) return std::nullopt;
-  if (is_fsdp && is_one_by_one(reductions)) return duration_ns(reductions);
+  if (waits_for_each && is_one_by_one(reductions)) return duration_ns(reductions);
   return complete_ns - issued_ns;
+}
+
+bool may_wait_for_each(const MicroBatch& micro_batch) {
+  return is_of_fsdp(micro_batch) || micro_batch.is_by_bytes;
 }
 
 // The forward after a synchronized one broadcasts buffers anew.
@@ -133,10 +138,10 @@ std::optional<std::int64_t> waited_less_ns(const MicroBatch& micro_batch,
   const EventPointers all = reductions_of(micro_batch);
   EventPointers rest = all;
   std::erase_if(rest, [&](const Event* each) { return std::ranges::count(excess, each) > 0; });
-  const bool is_fsdp = is_of_fsdp(micro_batch);
-  const auto waited = waited_ns(all, is_fsdp);
+  const bool may_wait = may_wait_for_each(micro_batch);
+  const auto waited = waited_ns(all, may_wait);
   if (!waited || rest.empty()) return waited;
-  return *waited - std::min(*waited, waited_ns(rest, is_fsdp).value_or(0));
+  return *waited - std::min(*waited, waited_ns(rest, may_wait).value_or(0));
 }
 
 // From the last micro-batch back: what synchronizes although each of its models does so later.
@@ -145,7 +150,7 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
   Later replicas(Among::Replicas);
   const std::vector<MicroBatch>& all = counts.step->micro_batches;
   for (std::size_t i = all.size(); i-- > 0;) {
-    if (!is_wrapped(all[i])) continue;
+    if (!is_told(all[i])) continue;
     const Excess of_shards = excess_of(all[i], shards, Among::Shards, quiet);
     const Excess of_replicas = excess_of(all[i], replicas, Among::Replicas, quiet);
     EventPointers both = of_shards.collectives;
@@ -170,9 +175,9 @@ void find_exposed(StepCounts& counts, const Quiet& quiet) {
   std::int64_t exposed_ns = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     exposed_ns += duration_ns(broadcasts_of(micro_batch));
-    if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    if (!is_told(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     const EventPointers reductions = reductions_of(micro_batch);
-    const auto waited = waited_ns(reductions, is_of_fsdp(micro_batch));
+    const auto waited = waited_ns(reductions, may_wait_for_each(micro_batch));
     if (!waited) return;
     exposed_ns += *waited;
     for (const Event* reduction : reductions) {
@@ -193,8 +198,8 @@ std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, con
   int synchronized = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
-    if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
-    waited = waited_ns(reductions_of(micro_batch), is_of_fsdp(micro_batch));
+    if (!is_told(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    waited = waited_ns(reductions_of(micro_batch), may_wait_for_each(micro_batch));
     ++synchronized;
   }
   if (synchronized != 1 || !waited) return std::nullopt;
@@ -220,7 +225,7 @@ std::optional<StepParts> divided(const StepCounts& counts, const Quiet& quiet) {
   OpSums broadcasts;
   int synchronized = 0;
   for (const MicroBatch& micro_batch : all) {
-    if (!is_wrapped(micro_batch) || models_of(micro_batch) != models_of(all.front())) return {};
+    if (micro_batch.forwards.empty() || models_of(micro_batch) != models_of(all.front())) return {};
     OpSums own = sums_of(micro_batch.in_forward);
     add(own, sums_of(micro_batch.in_backward));
     own = without(own, sums_of(broadcasts_of(micro_batch)));
@@ -299,10 +304,11 @@ bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
 void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
   std::map<std::int64_t, ModelCounts> by_model;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
-    if (!is_wrapped(micro_batch)) {
+    if (!is_told(micro_batch)) {
       counts.alone_collectives += static_cast<int>(micro_batch.in_backward.size());
       continue;
     }
+    counts.is_by_bytes |= micro_batch.is_by_bytes;
     const bool synced = synchronizes(micro_batch, quiet);
     if (synced && counts.left_behind == nullptr) counts.left_behind = left_behind(micro_batch);
     if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());

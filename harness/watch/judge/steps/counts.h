@@ -39,7 +39,7 @@ inline constexpr const char* kNoEnds = "it is not known when collectives ended";
 // One step in numbers. All of one model: the one that synchronized most often.
 struct StepCounts {
   const Step* step = nullptr;
-  int micro_batches = 0;                  // with a wrapped forward
+  int micro_batches = 0;                  // with a wrapped forward, or all (unwrapped.h)
   int synchronized = 0;                   // of these
   int behind_the_last = 0;                // of these: they come after the last that synchronized
   int reductions = 0;                     // collectives of gradients in the whole step
@@ -51,6 +51,7 @@ struct StepCounts {
   // An optimizer with parameters of the model that steps within its backward, before that begins to
   // reduce. null: there is none.
   const Event* steps_too_soon = nullptr;
+  bool is_by_bytes = false;      // no wrapper ran: reductions are told by their bytes
   bool has_shards = false;       // of a model whose gradients are sharded
   bool models_are_known = true;  // false: two models could pass for two micro-batches of one
   OpSums collectives;

@@ -55,7 +55,7 @@ std::optional<std::int64_t> Quiet::gradient_bytes_of(const Models& models) const
 void Quiet::look_at(const Step& step) {
   std::map<Models, std::vector<OpSums>> by_models;
   for (const MicroBatch& micro_batch : step.micro_batches) {
-    if (!is_wrapped(micro_batch)) continue;
+    if (micro_batch.forwards.empty()) continue;
     const Models models = models_of(micro_batch);
     const OpSums sums = sums_of(reductions_of(micro_batch));
     if (micro_batch.is_unsynced) {
@@ -79,6 +79,7 @@ void Quiet::offer(const Models& models, const OpSums& sums) {
 }
 
 bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
+  if (micro_batch.is_by_bytes) return !micro_batch.of_gradients.empty();
   const OpSums sums = sums_of(reductions_of(micro_batch));
   const OpSums& quiet_sums = quiet.of(micro_batch);
   if (total_count(sums) <= total_count(quiet_sums)) return false;

@@ -15,6 +15,10 @@ bool is_known_for_something_else(GroupRole role) {
          role == GroupRole::Pipeline;
 }
 
+std::int64_t bytes_of_backward(const MicroBatch& micro_batch) {
+  return micro_batch.backwards.front()->bytes;
+}
+
 // FSDP goes through a group of one as well where it has no shards or no replicas.
 bool moves_nothing(const Event* collective, bool fsdp) {
   return !fsdp && collective->is_apart;
@@ -22,12 +26,18 @@ bool moves_nothing(const Event* collective, bool fsdp) {
 
 }  // namespace
 
-bool is_wrapped(const MicroBatch& micro_batch) {
-  return !micro_batch.forwards.empty();
+bool is_told(const MicroBatch& micro_batch) {
+  return !micro_batch.forwards.empty() || micro_batch.is_by_bytes;
+}
+
+bool may_be_of_gradients(const Event& collective) {
+  return !is_known_for_something_else(collective.role) && !moves_nothing(&collective, false);
 }
 
 Models models_of(const MicroBatch& micro_batch) {
   Models models;
+  if (micro_batch.is_by_bytes)
+    models.insert(-1 - std::max<std::int64_t>(0, bytes_of_backward(micro_batch)));
   for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
   for (const Event* forward : micro_batch.inner_forwards) models.insert(forward->object);
   return models;
@@ -48,6 +58,7 @@ bool share_a_model(const Models& a, const Models& b) {
 }
 
 EventPointers reductions_of(const MicroBatch& micro_batch) {
+  if (micro_batch.is_by_bytes) return micro_batch.of_gradients;
   EventPointers reductions;
   const bool fsdp = is_of_fsdp(micro_batch);
   for (const Event* collective : micro_batch.in_backward) {

@@ -20,13 +20,19 @@ enum class Among { Shards, Replicas };
 // Returns the collectives in backward that are or may be of gradients: under DDP all, under FSDP
 // any but gathers and broadcasts; none of a group that is known for something else, such as tensor
 // parallelism, and under DDP none of a group of one of several ranks.
+// Without a wrapper those that are by their bytes.
 EventPointers reductions_of(const MicroBatch& micro_batch);
 EventPointers reductions_of(const MicroBatch& micro_batch, Among among);
+
+// Whether a collective's group allows it: it is known for nothing else, and has other ranks.
+bool may_be_of_gradients(const Event& collective);
 
 // Returns those broadcasts, of buffers, that its forwards began.
 EventPointers broadcasts_of(const MicroBatch& micro_batch);
 
-bool is_wrapped(const MicroBatch& micro_batch);
+// Whether it is known which micro-batches synchronize: by its wrapper, or by bytes (unwrapped.h).
+bool is_told(const MicroBatch& micro_batch);
+// Without a wrapper the bytes of its gradients tell models apart, as numbers below 0.
 Models models_of(const MicroBatch& micro_batch);
 // Returns the models that it synchronizes, if it does: all but those that are quiet.
 Models synced_models_of(const MicroBatch& micro_batch);

@@ -5,6 +5,7 @@
 
 #include "harness/watch/judge/steps/nesting.h"
 #include "harness/watch/judge/steps/pipelined.h"
+#include "harness/watch/judge/steps/unwrapped.h"
 
 namespace gradsync::watch {
 
@@ -322,6 +323,7 @@ Steps cut_into_steps(const std::vector<Event>& events) {
     }
   }
   steps.steps = std::move(cutter.steps());
+  find_reductions(steps);
   return steps;
 }
 

@@ -39,6 +39,10 @@ struct MicroBatch {
   std::vector<const Event*> backwards;       // one at least
   std::vector<const Event*> in_forward;      // collectives: buffers; under FSDP parameters
   std::vector<const Event*> in_backward;  // collectives: gradients; under FSDP parameters as well
+  // What reduced its gradients, in backward or behind it, in a job without a wrapper whose
+  // reductions bytes tell (unwrapped.h).
+  std::vector<const Event*> of_gradients;
+  bool is_by_bytes = false;
   // Where the no_sync was entered that was open when the first forward, or the first backward,
   // began. null: none was, or nobody saw.
   const Event* no_sync_at_forward = nullptr;

@@ -31,6 +31,11 @@ enum class Cause {
   NoneHadSynchronized,
   WrappersForwardNeverRan,
   StepsBeforeReduction,  // an optimizer within backward
+  // Without a known wrapper, by bytes:
+  NothingReduced,
+  ReducedTooEarly,
+  ReducedBehindEach,
+  GradientsNotKept,  // between micro-batches
   // Replicas of shards:
   AllReduceFlagNotCalled,  // set_requires_all_reduce(False)
   AllReduceFlagOn,

@@ -14,6 +14,7 @@ constexpr const char* kLeaveTheLastOut = "leave the last micro-batch of a step o
 constexpr const char* kArmTheLast =
     "run every forward under no_sync(), and call reducer.prepare_for_backward() before the last "
     "backward alone, as torch.distributed.pipelining does";
+constexpr const char* kReduceLast = "reduce them behind the last backward of a step alone";
 constexpr const char* kTrueForTheLast =
     "call it with True for the last micro-batch of a step alone";
 constexpr const char* kTrueBeforeTheLast =
@@ -73,6 +74,22 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::StepsBeforeReduction, "steps_before_reduction",
      "an optimizer steps within backward{at}, before the gradients that it reads are reduced",
      "step behind backward, or reduce the gradient before the step"},
+
+    {Cause::NothingReduced, "nothing_reduced",
+     "all ranks were given the same parameters, and nothing that could be their gradients is "
+     "reduced behind backward{at}",
+     "reduce the gradients behind the last backward of a step, or wrap the model in "
+     "DistributedDataParallel"},
+    {Cause::ReducedTooEarly, "reduced_too_early",
+     "gradients are reduced before the last backward of a step adds to them{at}", kReduceLast},
+    {Cause::ReducedBehindEach, "reduced_behind_each",
+     "all gradients are reduced behind each backward{at}, and the next backward adds to what was "
+     "reduced",
+     kReduceLast},
+    {Cause::GradientsNotKept, "gradients_not_kept",
+     "no `grad` is left when the next backward begins: the job keeps its share of them, as ZeRO 2 "
+     "and 3 must, or all of them elsewhere",
+     "where memory allows, reduce behind the last backward of a step alone"},
 
     {Cause::AllReduceFlagNotCalled, "all_reduce_flag_not_called",
      "set_requires_all_reduce(False) was not called",

@@ -115,8 +115,10 @@ bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
   std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
   ParameterGathers gathers{.any = rank.is_of_others()};
+  const EventKind telling =
+      has_event(rank, EventKind::Wrap) ? EventKind::Wrap : EventKind::Backward;
   for (const Event& event : rank.events) {
-    if (event.kind != EventKind::Wrap || event.bytes < 0) continue;
+    if (event.kind != telling || event.bytes <= 0) continue;
     limit = std::min(limit, event.bytes / 2);
     const std::int64_t of_all_ranks = std::max(rank.world_size, 1) * event.bytes / 2;
     gathers.from_bytes = std::min(gathers.from_bytes.value_or(of_all_ranks), of_all_ranks);

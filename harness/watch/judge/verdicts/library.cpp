@@ -20,14 +20,17 @@ struct Option {
   const char* how;  // {what}: what a job's own loop would do
 };
 
-// Read in the sources of composer 0.32.1, fastai 2.8.12, ignite 0.5.5, MONAI 1.6.1, open_clip 3.3.0
-// and ultralytics 8.4.190; those of lightning 2.6.6 and transformers 5.23.0 were run, too.
+// Read in the sources of composer 0.32.1, deepspeed 0.19.8, fastai 2.8.12, ignite 0.5.5,
+// MONAI 1.6.1, open_clip 3.3.0 and ultralytics 8.4.190; those of lightning 2.6.6 and
+// transformers 5.23.0 were run, too.
 constexpr auto kOptions = std::to_array<Option>({
     {"accelerate", Knob::UnusedParameters,
      "{what}: pass DistributedDataParallelKwargs(find_unused_parameters=False) to Accelerator()"},
     {"accelerate", Knob::Buckets,
      "{what}, in a DistributedDataParallelKwargs() that is passed to Accelerator()"},
     {"composer", Knob::Accumulation, "pass ddp_sync_strategy=\"single_auto_sync\" to Trainer()"},
+    {"deepspeed", Knob::Accumulation,
+     "set \"stage\": 1 in \"zero_optimization\" of its configuration, where memory allows"},
     {"fastai", Knob::Accumulation, kNone},
     {"ignite", Knob::Accumulation, kNone},
     {"lightning", Knob::Accumulation,
@@ -58,10 +61,11 @@ bool is_called_alike(const Event& a, const Event& b) {
 
 }  // namespace
 
-const Event* forward_of_library(const MicroBatch& micro_batch) {
+const Event* call_of_library(const MicroBatch& micro_batch) {
+  const Event& backward = *micro_batch.backwards.front();
+  if (micro_batch.is_by_bytes) return backward.inside.empty() ? nullptr : &backward;
   if (micro_batch.forwards.empty() || micro_batch.forwards.front()->inside.empty()) return nullptr;
   const Event& forward = *micro_batch.forwards.front();
-  const Event& backward = *micro_batch.backwards.front();
   const bool is_its_loop = is_called_alike(forward, backward) || contains(forward, backward);
   return is_its_loop ? &forward : nullptr;
 }

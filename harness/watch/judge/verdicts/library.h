@@ -10,8 +10,9 @@ namespace gradsync::watch {
 enum class Knob { Accumulation, UnusedParameters, Buckets };
 
 // Returns the forward of a micro-batch that a library runs: it calls forward, and the job has
-// called it at the same line for backward, or backward runs within forward. null: the job does.
-const Event* forward_of_library(const MicroBatch& micro_batch);
+// called it at the same line for backward, or backward runs within forward. Without a wrapped model
+// the backward that it runs. null: the job does.
+const Event* call_of_library(const MicroBatch& micro_batch);
 
 // Says in `change`, of what the library does that called `called`, that it does it, and which of
 // its options to set. Nothing where the job itself called.

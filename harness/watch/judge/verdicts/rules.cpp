@@ -123,6 +123,9 @@ Found not_in_the_file(const Seen& seen) {
 }
 
 Found unwrapped(const Seen& seen) {
+  if (seen.usual->example->is_by_bytes) {
+    return judge_by_bytes(seen.rank, seen.steps, seen.wrapped, *seen.usual);
+  }
   if (seen.usual->micro_batches > 0) return std::nullopt;
   return judge_unwrapped(seen.rank, seen.steps, seen.judged);
 }

@@ -6,7 +6,7 @@
 //   no steps                   no optimizer stepped
 //   closures                   an optimizer that runs the model by itself
 //   not in the file            groups of collectives, or forwards that ran ahead
-//   unwrapped                  no step ran forward of a wrapped model
+//   unwrapped                  no step ran forward of a wrapped model: bytes tell, or nothing does
 //   no collective              not even those that wrap a model
 //   models take turns          as a pipeline's stages do
 //   replayed beside            forwards and backwards run within the backward of others
@@ -35,6 +35,11 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
 
 // Of a job whose usual step synchronizes more than once.
 Verdict judge_excess(const RankEvents& rank, const UsualStep& usual);
+
+// Judges a job in which no wrapped model ran, whose reductions bytes tell (steps/unwrapped.h).
+// `all`: all steps that were not skipped.
+Verdict judge_by_bytes(const RankEvents& rank, const Steps& steps, const Counted& all,
+                       const UsualStep& usual);
 
 // Of a job whose usual step synchronizes once. `wrapped`: all steps that ran a wrapped model, of
 // which fewer than half can synchronize more often.

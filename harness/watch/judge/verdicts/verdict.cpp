@@ -71,8 +71,12 @@ void say_library(Verdict& verdict, const RankEvents& rank, const StepCounts& exa
   if (!verdict.change) return;
   const Event* called = nullptr;
   for (const MicroBatch& micro_batch : example.step->micro_batches) {
-    if (called == nullptr) called = forward_of_library(micro_batch);
+    if (called == nullptr) called = call_of_library(micro_batch);
   }
+  const bool is_elsewhere =
+      called != nullptr && called->kind == EventKind::Backward &&
+      (called->file != verdict.change->file || called->line != verdict.change->line);
+  if (is_elsewhere) called = nullptr;
   if (called == nullptr) called = wrap_at(rank, *verdict.change);
   const bool is_of_unused = verdict.cause == Cause::SearchesUnused;
   if (called != nullptr) {

@@ -29,6 +29,7 @@ enum class VerdictKind {
   TooEarly,             // micro-batches behind the last that does are not synchronized: as above
   SomeStepsNever,       // in some steps
   FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
+  EveryMicroBatch,      // without a known wrapper; no whole gradient is kept between: the same
   // Of hybrid sharding, on replicas alone:
   ReplicasMoreThanOnce,  // in more micro-batches of a step than the last, which saves no memory
   ReplicasNever,

@@ -38,6 +38,10 @@ std::string fsdp_sentence(const VerdictNumbers& numbers) {
                                           : counted(count, "reduction", "reductions"));
 }
 
+std::string every_sentence(const VerdictNumbers& numbers) {
+  return "reduces gradients " + how_often(numbers) + ", by choice or mistake";
+}
+
 std::string never_sentence(const VerdictNumbers& numbers) {
   const char* outcome = numbers.are_kept_back ? "no gradient reaches the optimizer" : "ranks drift";
   if (numbers.micro_batches == 0) return fmt::format("never synchronized: {}", outcome);
@@ -106,6 +110,8 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
                          numbers.are_kept_back ? "their gradients come late" : "ranks drift");
     case VerdictKind::FsdpEveryMicroBatch:
       return fsdp_sentence(numbers);
+    case VerdictKind::EveryMicroBatch:
+      return every_sentence(numbers);
     case VerdictKind::ReplicasMoreThanOnce:
       return "replicas are synchronized " + how_often(numbers);
     case VerdictKind::ReplicasNever:

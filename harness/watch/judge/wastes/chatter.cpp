@@ -94,7 +94,7 @@ bool counts_or_agrees(const Event& call) {
 // Whether it comes between the first forward of a step and its optimizer, which may read it.
 bool is_before_optimizer(const Event& call, const Step& step) {
   const MicroBatch& first = step.micro_batches.front();
-  const Event& begin = is_wrapped(first) ? *first.forwards.front() : *first.backwards.front();
+  const Event& begin = !first.forwards.empty() ? *first.forwards.front() : *first.backwards.front();
   return call.start_ns > begin.start_ns && call.start_ns < step.optimizers.front()->start_ns;
 }
 
@@ -111,6 +111,9 @@ class Lines {
     const auto last = last_reductions(*rank.events, rank.steps, rank.counts[index]);
     if (last && last->wrap == nullptr) {
       gradients_.insert(last->reductions.begin(), last->reductions.end());
+    }
+    for (const MicroBatch& micro_batch : rank.counts[index].step->micro_batches) {
+      gradients_.insert(micro_batch.of_gradients.begin(), micro_batch.of_gradients.end());
     }
   }
 

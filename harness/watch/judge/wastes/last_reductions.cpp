@@ -35,7 +35,7 @@ int gradients_of(const Event& backward) {
 const MicroBatch* last_synchronized(const Step& step) {
   const auto& all = step.micro_batches;
   const auto last = std::find_if(all.rbegin(), all.rend(), [](const MicroBatch& micro_batch) {
-    return is_wrapped(micro_batch) && !micro_batch.is_unsynced &&
+    return !micro_batch.forwards.empty() && !micro_batch.is_unsynced &&
            !reductions_of(micro_batch).empty();
   });
   return last == all.rend() ? nullptr : &*last;
@@ -102,7 +102,8 @@ std::optional<LastReductions> last_reductions(const RankEvents& rank, const Step
   const bool is_fsdp = std::ranges::any_of(
       step.micro_batches, [](const MicroBatch& micro_batch) { return is_of_fsdp(micro_batch); });
   if (is_fsdp || step.micro_batches.empty() || step.optimizers.empty()) return std::nullopt;
-  auto found = counts.synchronized > 0 ? of_ddp(rank, steps, step) : by_hand(step);
+  const bool is_of_ddp = counts.synchronized > 0 && !counts.is_by_bytes;
+  auto found = is_of_ddp ? of_ddp(rank, steps, step) : by_hand(step);
   if (!found || found->reductions.empty()) return std::nullopt;
   for (const Event* each : found->reductions) {
     if (each->bytes < 0) return std::nullopt;

@@ -641,7 +641,7 @@ class AccountedStepsTest(unittest.TestCase):
         for parameter in of_kind(lines, "parameter")[10:]:
             self.assertEqual([each["micro_batch"] for each in parameter["contributions"]], [0, 1])
         details = [step["detail"] for step in of_kind(events, "optimizer_step")]
-        self.assertEqual(details, ["closures=1"] * 3)
+        self.assertEqual(details, ["gradients=120 closures=1"] * 3)
 
 
 # A generator is trained through its discriminator.

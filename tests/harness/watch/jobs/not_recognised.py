@@ -24,7 +24,6 @@ from training import (
     batches,
     finish,
     make_model,
-    make_slow_model,
     run,
     sgd,
     windows,
@@ -161,39 +160,6 @@ def lbfgs_accumulating():
 
 
 # ---- averaged by hand ------------------------------------------------------------------------
-
-
-@job(not_recognised("unwrapped_averaged_by_hand", 0))
-def by_hand():
-    """No wrapper: gradients are averaged by hand."""
-    model = make_model()
-    optimizer = sgd(model)
-    for window in windows():
-        for _, inputs, targets in window:
-            mse_loss(model(inputs), targets).backward()
-        average(parameter.grad for parameter in model.parameters())
-        finish(optimizer)
-
-
-@job(not_recognised("unknown_wrapper", 0))
-def overlapped_by_hand():
-    """No wrapper: each gradient is reduced as soon as it is there, while backward goes on."""
-    model = make_slow_model()
-    works = []
-
-    def reduce(parameter):
-        works.append(dist.all_reduce(parameter.grad, async_op=True))
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(reduce)
-    optimizer = sgd(model)
-    for inputs, targets in batches(8):
-        mse_loss(model(inputs), targets).backward()
-        while works:
-            works.pop().wait()
-        for parameter in model.parameters():
-            parameter.grad /= dist.get_world_size()
-        finish(optimizer)
 
 
 def train_apart(average_after):

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import average, batches, finish, make_model, make_slow_model, run, sgd, windows
-from truths import job, not_recognised, once
+from truths import job, once
 
 TIMES = 20  # in each step: what they take together is much of it, however slow the machine is
 
@@ -37,7 +37,7 @@ def one_bucket(is_fixed):
         finish(optimizer)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, wastes=("no_overlap",)))
+@job(once(micro_batches=1, wastes=("no_overlap",)))
 def flattened():
     """No wrapper: gradients are averaged by hand behind backward, all in one tensor."""
     model = make_slow_model()
@@ -54,7 +54,7 @@ def flattened():
         finish(optimizer)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, wastes=("small_reductions",)))
+@job(once(micro_batches=1, wastes=("small_reductions",)))
 def tensor_by_tensor():
     """The same of a model of many small layers, each tensor by itself."""
     model = make_slow_model(layers=24, width=128, backward_s=0)

@@ -43,7 +43,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 15)
+        self.assertEqual(len(self.jobs), 16)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}

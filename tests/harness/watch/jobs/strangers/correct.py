@@ -26,7 +26,7 @@ from training import (
     sgd,
     windows,
 )
-from truths import job, not_recognised, once
+from truths import job, once
 
 
 def train_by_hand(reduce):
@@ -42,12 +42,12 @@ def train_by_hand(reduce):
         finish(optimizer)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, reductions=4))
+@job(once(reductions=4))
 def by_hand_one_by_one():
     train_by_hand(average)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, reductions=1))
+@job(once(reductions=1))
 def by_hand_as_one_copy():
     def reduce(gradients):
         flat = _flatten_dense_tensors(gradients)
@@ -61,7 +61,7 @@ def by_hand_as_one_copy():
     train_by_hand(reduce)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, reductions=1))
+@job(once(reductions=1))
 def by_hand_joined():
     """The same with torch.cat, and gradients that are set anew."""
 
@@ -75,7 +75,7 @@ def by_hand_joined():
     train_by_hand(reduce)
 
 
-@job(not_recognised("unwrapped_averaged_by_hand", 0, reductions=1))
+@job(once(reductions=1))
 def by_hand_scattered_and_gathered():
     """Each rank sums its part of the gradients, and gets the other's."""
 
@@ -93,7 +93,7 @@ def by_hand_scattered_and_gathered():
     train_by_hand(reduce)
 
 
-@job(not_recognised("unknown_wrapper", 0, reductions=4))
+@job(once(1, reductions=4))
 def by_hand_in_hooks_of_gradients():
     """Each parameter's hook hands on the mean in place of this rank's gradient."""
 
@@ -112,7 +112,7 @@ def by_hand_in_hooks_of_gradients():
         finish(optimizer)
 
 
-@job(not_recognised("unknown_wrapper", 0, reductions=4))
+@job(once(1, reductions=4))
 def stepped_in_hooks_that_reduce_first():
     """Each parameter is averaged and stepped as soon as its gradient is there."""
     model = make_model()

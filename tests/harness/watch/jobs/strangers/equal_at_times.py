@@ -86,7 +86,7 @@ def local_sgd_of_torch():
 @job(
     not_recognised(
         "unwrapped_averaged_by_hand",
-        0,
+        1,
         also=("averaged_at_times",),
         drift={"0": 2, "2": 2},
         reductions=0,

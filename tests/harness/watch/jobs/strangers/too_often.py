@@ -11,7 +11,6 @@ from training import (
     FEATURES,
     MICRO_BATCHES,
     STEPS,
-    average,
     backward,
     batches,
     draw,
@@ -24,7 +23,7 @@ from training import (
     sgd,
     windows,
 )
-from truths import job, not_recognised, once, reduced_twice, too_often
+from truths import job, once, reduced_twice, too_often
 
 EMBEDDED, PAIRS, MINI = 16, 16, 4
 
@@ -69,12 +68,12 @@ def averaged_as_one_copy_behind_ddp(is_fixed):
 
 
 @job(
-    not_recognised("unwrapped_averaged_by_hand", 0, reductions=16),
-    fixed=not_recognised("unwrapped_averaged_by_hand", 0, reductions=4),
+    too_often("reduced_behind_each", reductions=16),
+    fixed=once(reductions=4),
 )
 def averaged_by_hand_in_every_micro_batch(is_fixed):
     """What is trained is not in the wrapped model, so that gradients are averaged by hand: behind
-    every backward, although it accumulates. That is not accused: a job may need each whole.
+    every backward, although it accumulates.
     https://github.com/kohya-ss/sd-scripts/pull/1064, January 2024
     """
     model = make_model()
@@ -84,7 +83,8 @@ def averaged_by_hand_in_every_micro_batch(is_fixed):
         for is_last, inputs, targets in window:
             backward(model, inputs, targets, MICRO_BATCHES)
             if is_last or not is_fixed:
-                average(gradients_of(model.parameters()))
+                for gradient in gradients_of(model.parameters()):
+                    dist.all_reduce(gradient, op=dist.ReduceOp.AVG)  # to change
         finish(optimizer)
 
 

@@ -23,7 +23,7 @@ from training import (
     sgd,
     windows,
 )
-from truths import job, not_recognised, once
+from truths import job, once
 
 EPOCHS, OF_EPOCH = 6, 10
 CLIPPED_TO = 0.002
@@ -109,16 +109,8 @@ def shards_clipped_apart(is_fixed):
 
 
 @job(
-    not_recognised(
-        "unwrapped_averaged_by_hand",
-        0,
-        reductions=4,
-        said={"is one factor": False},
-        fails_by_account=True,
-    ),
-    fixed=not_recognised(
-        "unwrapped_averaged_by_hand", 0, reductions=4, said={"is one factor": True}
-    ),
+    once(1, reductions=4, said={"is one factor": False}, fails_by_account=True),
+    fixed=once(1, reductions=4, said={"is one factor": True}),
 )
 def clipped_before_it_is_averaged(is_fixed):
     """Gradients are clipped on each device before they are averaged over devices, and not behind

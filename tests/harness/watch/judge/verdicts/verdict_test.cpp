@@ -367,7 +367,7 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
   for (int i = 0; i <= static_cast<int>(VerdictKind::NotRecognised); ++i) {
     names.insert(name_of(static_cast<VerdictKind>(i)));
   }
-  EXPECT_THAT(names, SizeIs(21));
+  EXPECT_THAT(names, SizeIs(22));
 }
 
 // Every sentence: of each kind with two sets of numbers, and of each cause with its change.
