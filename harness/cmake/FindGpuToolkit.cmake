@@ -104,8 +104,9 @@ set(GpuToolkit_FOUND TRUE)
 message(STATUS "CUDA module: CUDA ${_cuda_major} of ${_toolkit}, NCCL of ${GRADSYNC_NCCL_INCLUDE}")
 add_library(gradsync_libtorch_cuda INTERFACE)
 add_library(gradsync::libtorch_cuda ALIAS gradsync_libtorch_cuda)
+# NCCL's first: a toolkit may have another nccl.h, and torch's structures are as large as its own says.
 target_include_directories(gradsync_libtorch_cuda SYSTEM INTERFACE
-  ${GRADSYNC_CUDA_INCLUDE} ${GRADSYNC_NCCL_INCLUDE})
+  ${GRADSYNC_NCCL_INCLUDE} ${GRADSYNC_CUDA_INCLUDE})
 target_compile_definitions(gradsync_libtorch_cuda INTERFACE USE_C10D_NCCL)
 target_link_libraries(gradsync_libtorch_cuda INTERFACE gradsync::libtorch
   ${GRADSYNC_TORCH}/lib/libtorch_cuda.so ${GRADSYNC_TORCH}/lib/libc10_cuda.so ${GRADSYNC_CUDART})

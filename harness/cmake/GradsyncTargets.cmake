@@ -135,6 +135,7 @@ endfunction()
 # Makes one GoogleTest program and registers its cases with ctest under the given labels. PROGRAM: they
 # are a part of the program p, which several tests share, since to link LibTorch takes seconds; NAME is
 # then a target that builds p. Sources of one UNIT of p are compiled at once. EXCEPT: but those cases.
+# TORCH links LibTorch: the label torch, and the target torch_tests, have all of these.
 function(gradsync_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT;PROGRAM;UNIT;EXCEPT" "SOURCES;DEPS;LABELS" ${ARGN})
   list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -156,6 +157,13 @@ function(gradsync_test name)
     set_source_files_properties(${ARG_SOURCES} TARGET_DIRECTORY ${program}
       PROPERTIES UNITY_GROUP ${ARG_UNIT})
     add_custom_target(${name} DEPENDS ${program})
+  endif()
+  if(ARG_TORCH)
+    list(APPEND ARG_LABELS torch)
+    if(NOT TARGET torch_tests)
+      add_custom_target(torch_tests)
+    endif()
+    add_dependencies(torch_tests ${program})
   endif()
   add_test(NAME ${name} COMMAND ${program} ${arguments})
   gradsync_test_properties(${name} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT})

@@ -1,6 +1,6 @@
 // What holds GPUs down while they work. Clocks that are read before a run are those of an idle
 // GPU, which nothing throttles: power and heat show only under load. So the driver is asked again
-// whenever a timed trial has ended, when the ranks have begun with the next or are still warm.
+// whenever a trial has ended, when the ranks have begun with the next or are still warm.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using launch::Words;
 
 constexpr const char* kPurpose = "GPUs of paper";
+constexpr const char* kGpus = "GRADSYNC_PAPER";  // the variable that says which
 constexpr const char* kSources = "harness/paper/standins/";
 constexpr const char* kPreload = "libgradsync_paper.so";
 
@@ -238,11 +239,16 @@ std::string cuda_headers(const std::string& torch) {
   return include_folder(torch, "cuda_runtime_api.h");
 }
 
+bool are_given() {
+  const char* gpus = std::getenv(kGpus);
+  return gpus != nullptr && *gpus != '\0';
+}
+
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,
                                                                 const std::string& gpus) {
   const char* before = std::getenv("LD_PRELOAD");
   const std::string others = before == nullptr || *before == '\0' ? "" : fmt::format(":{}", before);
-  return {{"GRADSYNC_PAPER", gpus},
+  return {{kGpus, gpus},
           {"LD_PRELOAD", library + others},
           // Triton asks the system where the driver is.
           {"TRITON_LIBCUDA_PATH", fs::path(library).parent_path()}};

@@ -32,6 +32,9 @@ std::string build_standins(const std::string& torch);
 // installed toolkit.   Errors: EnvironmentError where there is none.
 std::string cuda_headers(const std::string& torch);
 
+// Returns whether this process itself was given GPUs of paper.
+bool are_given();
+
 // Returns the variables of a process that is to have `gpus` ("8xh100").
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,
                                                                 const std::string& gpus);

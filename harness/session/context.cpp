@@ -20,6 +20,7 @@
 #include "harness/launch/near_cpus.h"
 #include "harness/launch/topology.h"
 #include "harness/launch/visible_gpus.h"
+#include "harness/paper/standins.h"
 #include "harness/paper/words.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -136,8 +137,9 @@ Gpus visible_gpus() {
 }
 
 Gpus gpus_for(const plan::Plan& plan, bool nodes_are_hosts) {
-  if (plan.device == "paper") return Unknown{paper::kNothingComputed};
-  if (plan.device != "cuda") return Unknown{"the plan computes on the CPU"};
+  const bool is_paper = plan.device == "paper";
+  if (is_paper && !paper::are_given()) return Unknown{paper::kNothingComputed};
+  if (!is_paper && plan.device != "cuda") return Unknown{"the plan computes on the CPU"};
   int ranks = 1;
   for (const auto& [name, topology] : topologies_of(plan)) {
     const int nodes = nodes_are_hosts ? 1 : topology.nodes.value_or(1);

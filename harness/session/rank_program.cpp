@@ -142,7 +142,7 @@ coordinate::RankAbout ask_about() {
   constexpr double kTimeoutS = 60;
   const std::string& path = existing_rank_program().path;
   coordinate::RankAbout about = read_about(ask({"about"}, kTimeoutS), path + " about");
-  if (!rank_program().libraries.empty()) about.torch = torch_of_ranks();
+  if (!rank_program().libraries.empty()) about.torch = rank_program().torch_version;
   if (about.commit == build_info().commit) return about;
   throw EnvironmentError(fmt::format("{} is of commit {}, this program of {}", path, about.commit,
                                      build_info().commit),
@@ -166,13 +166,13 @@ std::vector<std::string> rank_command() {
   return command;
 }
 
-std::string torch_of_ranks() {
-  return rank_program().torch_version;
-}
-
 const coordinate::RankAbout& about_ranks() {
   static const coordinate::RankAbout about = ask_about();
   return about;
+}
+
+std::string torch_of_ranks() {
+  return has_rank_program() ? about_ranks().torch : build_info().torch_version;
 }
 
 std::vector<models::ModelDescription> known_models() {

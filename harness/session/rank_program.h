@@ -15,12 +15,13 @@ namespace gradsync::session {
 // Errors: EnvironmentError where there is none; it says what works without.
 std::vector<std::string> rank_command();
 
-// Returns the version of torch that ranks have; of this build's headers where none can run.
-std::string torch_of_ranks();
-
 // Returns what the rank program says of itself. Asked once, which takes torch's start.
 // Errors: as rank_command(); EnvironmentError where it does not start, or is of another build.
 const coordinate::RankAbout& about_ranks();
+
+// Returns the version of torch that ranks have; of this build's headers where none can run.
+// Errors: as about_ranks().
+std::string torch_of_ranks();
 
 // Returns the models that a plan may name: those of about_ranks(), or, where no rank program is
 // there, the suite's. Errors: EnvironmentError, as about_ranks().

@@ -64,6 +64,9 @@ void require_device(const plan::Plan& plan) {
     if (!plan.on.empty()) paper::require_gpus(plan.on);
     return;
   }
+  if (paper::are_given()) {
+    throw ConfigError("--device cuda: the GPUs that are here are of paper: use --device paper");
+  }
   // The driver's other library may be missing in a container that only computes; then the ranks
   // find out.
   const auto gpus = launch::probe_gpus();

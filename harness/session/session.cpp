@@ -256,7 +256,7 @@ void Session::record(const results::TrialRecord& ended) {
     const auto time = results::block_time(trial, plan_.window_rule == "as_published");
     if (time) mean_s = time->mean_step_s();
   }
-  if (mean_s && plan_.device == "cuda") read_loaded_gpus();
+  if (trial.status == results::Status::Ok) read_loaded_gpus();
   progress_->finish(trial.status, trial.reason, mean_s);
   ++progress_index_;
 }

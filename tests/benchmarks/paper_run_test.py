@@ -16,6 +16,7 @@ from program import (
     with_cells,
 )
 
+TORCH_PYTHON = os.environ["GRADSYNC_TEST_PYTHON"]
 STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
 SAID = "GPUs of paper: nothing was computed or timed"
 BRIEF = QUICK | {"steps": 2, "warmup_steps": 2}
@@ -128,6 +129,12 @@ class PaperRunTest(PaperPlanTest):
                 self.assertIsNone(cell[field])
                 self.assertEqual(cell["null_reasons"][field], SAID)
 
+    def skip_unless_declared(self, out):
+        """cuBLAS takes its own workspaces from torch 2.15 on, and not from the allocator."""
+        torch = self.result(out)["context"]["torch"]
+        if not torch.startswith("2.11"):
+            self.skipTest(f"declared for torch 2.11, this is {torch}")
+
     def test_what_is_allocated_is_what_was_predicted(self):
         plan = BRIEF | {
             "name": "predicted",
@@ -142,9 +149,7 @@ class PaperRunTest(PaperPlanTest):
             ],
         }
         self.on_paper(plan)
-        torch = self.result("paper")["context"]["torch"]
-        if not torch.startswith("2.11"):
-            self.skipTest(f"declared for torch 2.11, this is {torch}")
+        self.skip_unless_declared("paper")
         trials = self.trials("paper")
         self.assertEqual(len(trials), 8)
         for trial in trials:
@@ -171,6 +176,7 @@ class PaperRunTest(PaperPlanTest):
                 memory_budget_bytes=[budget],
             )
             self.on_paper(plan, out=wrapper)
+            self.skip_unless_declared(wrapper)
             ended = {
                 trial["cell"]["accumulation_steps"]: trial["status"]
                 for trial in self.trials(wrapper)
@@ -220,6 +226,36 @@ class PaperRunTest(PaperPlanTest):
         if first.status == 0:  # its NCCL is 2.30 or later
             return
         self.assert_refused(first, "MIG instances of one GPU", "nvidia-smi -mig 0", status=4)
+
+    def run_where_the_driver_is_of_paper(self, *arguments, out, **env):
+        """The program sees the GPUs, too: `gradsync watch --on` starts it as its job."""
+        job = (PROGRAM, "run", self.plan_file(QUICK), "--out", self.place / out, *arguments)
+        options = ("--on", "2xh100", "--python", TORCH_PYTHON)
+        return self.call("watch", *options, "--", *job, env={"XDG_CACHE_HOME": str(CACHE)} | env)
+
+    def test_what_holds_gpus_down_under_load_is_told(self):
+        for throttle, hertz, counts in (
+            ("", None, {}),
+            ("sw_power_cap:900", 900_000_000, {"sw_power_cap": 1}),
+        ):
+            with self.subTest(throttle):
+                outcome = self.run_where_the_driver_is_of_paper(
+                    *("--device", "paper"),
+                    out=f"held {throttle}",
+                    GRADSYNC_PAPER_THROTTLE=throttle,
+                )
+                self.assertEqual(outcome.status, 0, outcome.err)
+                loaded = self.result(f"held {throttle}")["context"]["gpus_under_load"]
+                self.assertEqual([gpu["readings"] for gpu in loaded], [1, 1])
+                self.assertEqual([gpu["least_sm_clock_hz"] for gpu in loaded], [hertz] * 2)
+                self.assertEqual([gpu["throttled"] for gpu in loaded], [counts] * 2)
+                said = "GPU 1 ran below its clocks under load: sw_power_cap in 1 of 1 readings"
+                self.assertEqual(said in outcome.out, bool(throttle), outcome.out)
+
+    def test_gpus_of_paper_are_not_taken_for_real_ones(self):
+        outcome = self.run_where_the_driver_is_of_paper("--device", "cuda", out="run")
+        self.assertEqual(outcome.status, 2, outcome.err)
+        self.assertIn("the GPUs that are here are of paper: use --device paper", outcome.err)
 
     def test_what_does_not_go_together_is_refused(self):
         for arguments, words in {

@@ -83,6 +83,10 @@ class AloneTest(ProgramTest):
         self.assertEqual(outcome.status, 0, outcome.err)
 
 
+def about_ranks():
+    return json.loads(subprocess.check_output([RANK_PROGRAM, "about"], text=True))
+
+
 class AnotherBuildTest(ProgramTest):
     def run_with(self, script):
         other = self.place / "other-rank"
@@ -91,11 +95,19 @@ class AnotherBuildTest(ProgramTest):
         return self.run_plan(QUICK, env={"GRADSYNC_RANK": str(other)})
 
     def test_a_rank_program_of_another_build_is_refused(self):
-        about = json.loads(subprocess.check_output([RANK_PROGRAM, "about"], text=True))
+        about = about_ranks()
         self.assertIn("mlp", [model["name"] for model in about["models"]])
         about["commit"] = "0123456"
         outcome = self.run_with(f"echo '{json.dumps(about)}'")
         self.assert_refused(outcome, "other-rank is of commit 0123456", "build both", status=4)
+
+    def test_the_torch_of_a_run_is_the_ranks(self):
+        about = json.dumps(about_ranks() | {"torch": "2.99.0"})
+        outcome = self.run_with(
+            f"""[ "$1" = about ] && echo '{about}' && exit\nexec {RANK_PROGRAM} "$@\""""
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual(self.result()["context"]["torch"], "2.99.0")
 
     def test_what_is_no_rank_program(self):
         self.assert_refused(self.run_with("echo hello"), "other-rank about", status=4)

@@ -84,6 +84,15 @@ def train_checkpointed(model, batch):
     return train(model, batch, "eager")
 
 
+def kept_in(layer):
+    """Returns the tensors of a layer's storage: by operation a list, or from torch 2.15 on a dict
+    by their number, in which what runs again has a mark."""
+    for outputs in layer.values():
+        for output in outputs.values() if isinstance(outputs, dict) else outputs:
+            if hasattr(output, "val"):
+                yield output.val
+
+
 def kept_by_selective_checkpointing(model, batch):
     """Returns the bytes of the products that torch keeps of all layers until they run again."""
     of_layers = []
@@ -96,7 +105,7 @@ def kept_by_selective_checkpointing(model, batch):
     model.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": context_fn})
     model.train()
     loss = model(**batch).loss
-    kept = [output.val for layer in of_layers for outputs in layer.values() for output in outputs]
+    kept = [tensor for layer in of_layers for tensor in kept_in(layer)]
     loss.backward()
     model.zero_grad()
     return sum(tensor.nbytes for tensor in kept)

@@ -1,10 +1,13 @@
 // NVML of paper: which GPUs the machine has, in the order of the bus and whatever CUDA shows of
 // them, and how full. A caller that looks for a function which it does not have (dlsym) finds none,
 // as with an older driver.
+//
+// GRADSYNC_PAPER_THROTTLE=sw_power_cap:900 has it say that this holds every GPU down to 900 MHz.
 #include <cuda.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -46,6 +49,26 @@ Result write(char* text, unsigned size, const std::string& value) {
 Result known(Device device) {
   const int gpu = number_of(device);
   return gpu >= 0 && gpu < Machine::here().gpus() ? kSuccess : kInvalidArgument;
+}
+
+// What holds clocks down. 0: nothing.
+struct Throttle {
+  unsigned long long reason = 0;
+  unsigned megahertz = 0;
+};
+
+Throttle throttle() {
+  const char* text = std::getenv("GRADSYNC_PAPER_THROTTLE");
+  const std::string_view value = text == nullptr ? "" : text;
+  const std::size_t colon = value.find(':');
+  Throttle found;
+  for (const auto& [bit, word] : kThrottles) {
+    if (value.substr(0, colon) == word) found.reason = bit;
+  }
+  if (colon != std::string_view::npos) {
+    found.megahertz = static_cast<unsigned>(std::atoi(text + colon + 1));
+  }
+  return found;
 }
 
 }  // namespace
@@ -143,9 +166,14 @@ Result nvmlDeviceGetComputeMode(Device, unsigned* mode) {
   return kSuccess;
 }
 
-// Clocks and throttling say something about times, and there are none.
-Result nvmlDeviceGetClockInfo(Device, ClockType, unsigned*) {
-  return kNotSupported;
+// Clocks and throttling say something about times: there are none unless they are asked for.
+Result nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* reasons) {
+  *reasons = throttle().reason;
+  return *reasons == 0 ? kNotSupported : known(device);
+}
+Result nvmlDeviceGetClockInfo(Device device, ClockType, unsigned* megahertz) {
+  *megahertz = throttle().megahertz;
+  return *megahertz == 0 ? kNotSupported : known(device);
 }
 Result nvmlDeviceGetMaxClockInfo(Device, ClockType, unsigned*) {
   return kNotSupported;

@@ -168,6 +168,14 @@ def rank_main(rank, folder):
     dist.destroy_process_group()
 
 
+def rounds_first():
+    """Whether a gradient is rounded to reduce_dtype before it is added to those kept, as autograd
+    does it from torch 2.15 on, and not with the sum."""
+    from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
+
+    return not hasattr(FSDPParam, "accumulate_unsharded_grad_if_needed")
+
+
 def main(folder):
     fork = multiprocessing.get_context("fork")  # importing torch takes seconds: once
     ranks = [fork.Process(target=rank_main, args=(rank, folder)) for rank in range(RANKS)]
@@ -178,7 +186,7 @@ def main(folder):
     if any(rank.exitcode != 0 for rank in ranks):
         return 1
     by_rank = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(RANKS)]
-    answers = {"lr": LR, "micro_batches": MICRO_BATCHES}
+    answers = {"lr": LR, "micro_batches": MICRO_BATCHES, "rounds_first": rounds_first()}
     for wrapper, names, keys in (
         ("fully_shard", ("param_dtype", "reduce_dtype", "no_sync"), POLICIES),
         ("ddp", ("way", "no_sync"), WAYS),
