@@ -28,6 +28,10 @@ def verdict_from(said):
     return Verdict(said["kind"], said["sentence"], said["why"], change, said["fails"])
 
 
+# Kinds of a first verdict that says nothing for or against a training.
+UNJUDGED = ("no_steps", "not_recognised", "not_in_file")
+
+
 @dataclass
 class Watched:
     """Filled when the `with` ends; until then, and where nothing could be seen, it is empty.

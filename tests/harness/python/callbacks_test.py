@@ -3,7 +3,7 @@
 Covers: harness/python/gradsync/series.py, harness/python/gradsync/callbacks/__init__.py,
 harness/python/gradsync/callbacks/accelerate.py, harness/python/gradsync/callbacks/lightning.py,
 harness/python/gradsync/callbacks/loop.py, harness/python/gradsync/callbacks/trainer.py,
-harness/python/gradsync/callbacks/watch.py.
+harness/python/gradsync/callbacks/watch.py, harness/python/gradsync/testing/judgement.py.
 """
 
 import csv
@@ -13,12 +13,14 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 from watching_test import ALONE, ROOT, TORCH_PYTHON, WatchingTest, environment, free_port
 
 sys.path.insert(0, str(ROOT / "harness" / "python"))
 from gradsync.callbacks import Excess, Watch
 from gradsync.outcome import Change, Verdict, Watched
+from gradsync.testing import judgement, marker
 
 LIBRARIES = ("accelerate", "lightning", "transformers")
 # What the ranks know together: two of them may have been the latest equally often, and on a busy
@@ -210,6 +212,13 @@ class ExcessTest(unittest.TestCase):
         self.assertIsNone(self.raised(self.twice, strict=False))
         self.assertIsNone(self.raised(self.beside))
 
+    def test_what_nobody_judged_does_not_pass(self):
+        unknown = Verdict("not_recognised", "not recognised", "seen", None, False)
+        self.assertEqual(self.raised(unknown), "nothing was judged: not recognised: seen")
+        no_steps = Verdict("no_steps", "no optimizer step was seen", None, None, False)
+        self.assertEqual(self.raised(no_steps), "nothing was judged: no optimizer step was seen")
+        self.assertIsNone(self.raised(no_steps, strict=False))
+
     def test_an_account_that_is_off_is_excess_as_well(self):
         lost = {"sentence": "rank 1 counts for nothing", "is_off": True}
         told = {"sentence": "gradients are clipped", "is_off": False}
@@ -217,6 +226,31 @@ class ExcessTest(unittest.TestCase):
         self.assertEqual(self.raised(account=account), "rank 1 counts for nothing")
         self.assertIsNone(self.raised(account={"verdicts": [told]}))
         self.assertIsNone(self.raised(account=account, strict=False))
+
+
+class JudgementTest(unittest.TestCase):
+    """What a marked test fails for, of a made verdict."""
+
+    def complaints(self, steps, **asked):
+        verdict = {
+            "kind": "not_recognised",
+            "sentence": "not recognised",
+            "why": "seen",
+        }
+        said = {"per_step": steps, "verdicts": [verdict | {"change": None, "fails": False}]}
+        rank = SimpleNamespace(
+            said={"watched": {"json": said}, "peak_bytes": None, "peak_unknown": None}
+        )
+        request = marker.Request(ranks=1, **asked)
+        return judgement.complaints(request, judgement.Seen([rank]))
+
+    def test_a_training_that_could_not_be_judged_fails_it(self):
+        [complaint] = self.complaints({"micro_batches": 4})
+        self.assertEqual(complaint, "nothing was judged: not recognised\n  why: seen")
+        self.assertEqual(self.complaints({"micro_batches": 4}, fail_on_excess=False), [])
+
+    def test_a_test_need_not_train(self):
+        self.assertEqual(self.complaints(None), [])
 
 
 if __name__ == "__main__":

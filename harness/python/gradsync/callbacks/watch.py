@@ -3,13 +3,13 @@
 import sys
 
 from gradsync import series
-from gradsync.outcome import Watched
+from gradsync.outcome import UNJUDGED, Watched
 from gradsync.session import begun, conclude, wish_for_account
 
 
 class Excess(Exception):
-    """The training synchronizes more than it should, or never, or its account is off: the verdict,
-    and what to change.
+    """The training synchronizes more than it should, or never, or its account is off, or what was
+    seen of it could not be judged: the verdict, and what to change.
     """
 
 
@@ -91,7 +91,9 @@ class Watch:
 
 
 def sentence(verdict):
-    """What is said against the training, with the place; None of a verdict that fails nobody."""
+    """What is said against the training, with the place; None of a verdict that does not fail."""
+    if verdict.kind in UNJUDGED:
+        return ": ".join(filter(None, ("nothing was judged", verdict.sentence, verdict.why)))
     if not verdict.fails:
         return None
     change = verdict.change

@@ -2,7 +2,7 @@
 
 import os
 
-from gradsync.outcome import verdict_from
+from gradsync.outcome import UNJUDGED, verdict_from
 from gradsync.testing.sizes import exact_bytes, format_bytes
 
 
@@ -114,6 +114,9 @@ def complaints(request, seen):
     syncs, sizes = [], []
     if is_asked:
         syncs, sizes = list(about_syncs(request, seen)), list(about_bytes(request, seen))
+    if request.fail_on_excess and seen.per_step is not None:  # a test need not train
+        unjudged = [verdict for verdict in seen.verdicts if verdict.kind in UNJUDGED]
+        syncs += [f"nothing was judged: {verdict_text(verdict)}" for verdict in unjudged]
     if request.fail_on_excess or syncs or sizes:
         syncs += [verdict_text(verdict) for verdict in seen.verdicts if verdict.fails]
     return [*syncs, *sizes, *beside]
