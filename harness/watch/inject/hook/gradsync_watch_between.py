@@ -27,6 +27,12 @@ def is_passed_over(file):
     return file.startswith((torch_folder(), os.path.join(os.path.dirname(__file__), "")))
 
 
+class LookedAtGrad(property):
+    """Stands for a tensor's `grad`. torch.compile asks what it meets there for its class."""
+
+    __objclass__ = None  # as the one below has it
+
+
 class GradientReads:
     """Reads of a parameter's `grad` by the job, between two backwards: who reads a gradient there
     needs it as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not
@@ -70,7 +76,8 @@ class GradientReads:
                 reads.see(sys._getframe(1))
             return below.__get__(tensor)
 
-        recording.torch.Tensor.grad = property(read, below.__set__, below.__delete__)
+        LookedAtGrad.__objclass__ = below.__objclass__
+        recording.torch.Tensor.grad = LookedAtGrad(read, below.__set__, below.__delete__)
 
     def end(self):
         self.tell()

@@ -123,7 +123,8 @@ class Exchanges:
         if not replicas.may_be_of_parameters(tensor):
             return
         replicas.is_exchanged = True
-        reads.see_reduction(code)
+        if replicas.sizes:  # of parameters that are trained
+            reads.see_reduction(code)
         if replicas.most_steps() < STEPS and is_hashable(tensor):
             self.keep(replicas, tensor, name, group_of(args, kwargs))
 

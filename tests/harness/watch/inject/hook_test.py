@@ -479,6 +479,15 @@ for _ in range(int(sys.argv[1])):
         model.module.weight.grad.norm()
 print(changed, "grad" in vars(torch.Tensor))
 """
+# What torch.compile asks of Tensor.grad while it is looked at.
+COMPILING = """
+import torch
+from torch._dynamo.utils import is_tensor_base_attr_getter
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+model(torch.ones(1, 2)).sum().backward()
+print("grad" in vars(torch.Tensor), is_tensor_base_attr_getter(torch.Tensor.grad.__get__))
+"""
 
 
 class ManyReadsTest(unittest.TestCase):
@@ -486,20 +495,25 @@ class ManyReadsTest(unittest.TestCase):
 
     BACKWARDS = 250  # above GradientReads.MOST_LOOKS
 
-    def run_one(self, how):
+    def run_one(self, *job):
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         place |= {"RANK": "0", "WORLD_SIZE": "1"}
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            done = run_forked(READING, self.BACKWARDS, how, env=environment(folder, **place))
+            done = run_forked(*job, env=environment(folder, **place))
             self.assertEqual(done.returncode, 0, done.stderr)
             [lines] = events_of(folder).values()
             return done.stdout.split(), len(of_kind(lines, "gradient_use"))
 
     def test_who_reads_goes_on_to_be_seen(self):
-        self.assertEqual(self.run_one("reading"), (["True", "True"], self.BACKWARDS))
+        self.assertEqual(
+            self.run_one(READING, self.BACKWARDS, "reading"), (["True", "True"], self.BACKWARDS)
+        )
 
     def test_who_never_read_is_left_alone(self):
-        self.assertEqual(self.run_one("never"), (["False", "False"], 0))
+        self.assertEqual(self.run_one(READING, self.BACKWARDS, "never"), (["False", "False"], 0))
+
+    def test_compilers_find_what_they_know(self):
+        self.assertEqual(self.run_one(COMPILING), (["True", "True"], 0))
 
 
 # Prints how much more the process's heap holds after the last of 16 micro-batches of its second
