@@ -50,6 +50,21 @@ POLICIES = {
     "lightning": {"ddp": ("feature", "no_sync", "every")},
     "deepspeed": {f"zero{stage}": OF_DEEPSPEED for stage in range(4)},
     "megatron-core": {"ddp": ("feature", "every"), "ddp_overlap": ("feature", "every")},
+    "pytorch-ignite": {"ddp": ("feature",)},
+    "skorch": {"accelerate": ("feature",)},
+    "pytorch-accelerated": {"ddp": ("feature", "clipped")},
+    "fastai": {"ddp": ("feature",)},
+    "coqui-tts-trainer": {"ddp": ("feature",)},
+    "monai": {"ddp": ("feature",)},
+    "sentence-transformers": {"trainer": ("feature",)},
+    "trl": {"trainer": ("feature",)},
+    "torchtnt": {"ddp": ("feature",)},
+    "open_clip_torch": {"ddp": ("feature",)},
+    "ultralytics": {"ddp": ("feature",)},
+    "litgpt": {"ddp": ("feature",)},
+    "speechbrain": {"ddp": ("feature",)},
+    "mmengine": {"ddp": ("feature",)},
+    "mosaicml": {"ddp": ("feature", "option")},
 }
 RELEASES = {
     "accelerate": (
@@ -63,9 +78,35 @@ RELEASES = {
     "lightning": ("2.2.5", "2.3.3", "2.4.0", "2.5.6", "2.6.6"),
     "deepspeed": ("0.14.5", "0.15.4", "0.16.0", "0.16.9", "0.17.6", "0.18.9", "0.19.0", "0.19.8"),
     "megatron-core": ("0.12.3", "0.13.1", "0.14.0", "0.15.3", "0.16.1"),
+    "pytorch-ignite": ("0.5.5",),
+    "skorch": ("1.4.0",),
+    "pytorch-accelerated": ("0.1.61",),
+    "fastai": ("2.8.12",),
+    "coqui-tts-trainer": ("0.4.0",),
+    "monai": ("1.6.1",),
+    "sentence-transformers": ("6.2.0",),
+    "trl": ("1.16.0",),
+    "torchtnt": ("0.2.4",),
+    "open_clip_torch": ("3.3.0",),
+    "ultralytics": ("8.4.190",),
+    "litgpt": ("0.5.13",),
+    "speechbrain": ("1.1.2",),
+    "mmengine": ("0.10.7",),
+    "mosaicml": ("0.32.1",),
 }  # fmt: skip
 # What it needs of its own; the rest is there already.
-NEEDED = {"deepspeed": ("einops", "hjson", "msgpack", "ninja", "py-cpuinfo")}
+NEEDED = {
+    "accelerate": (),
+    "lightning": (),
+    "deepspeed": ("einops", "hjson", "msgpack", "ninja", "py-cpuinfo"),
+    "megatron-core": (),
+}
+# What other libraries need pip finds out; it does not name these.
+NEEDED_TOO = {
+    "monai": ("pytorch-ignite==0.5.5",),
+    "sentence-transformers": ("datasets", "pyarrow==22.0.0"),
+    "trl": ("pyarrow==22.0.0",),
+}
 WITH_ALL_IT_NEEDS = ("transformers",)
 BUILT_BESIDE_TORCH = ("deepspeed",)  # which its set-up imports
 # What Megatron-core 0.14 and newer compile of CUDA's when they are imported, where it is there.
@@ -85,9 +126,11 @@ def installed(library, release):
     shutil.rmtree(unfinished, ignore_errors=True)
     options = [] if library in WITH_ALL_IT_NEEDS else ["--no-deps"]
     tools = PLACE / "tools"
-    packages = [f"{library}=={release}", *NEEDED.get(library, ())]
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     pip += ["--quiet", "--no-compile"]
+    packages = [f"{library}=={release}", *NEEDED.get(library, ())]
+    if library not in NEEDED and options:
+        packages = missing(pip, [*packages, *NEEDED_TOO.get(library, ())])
     if library in BUILT_BESIDE_TORCH:
         options += ["--no-build-isolation"]
         if not tools.exists():
@@ -103,6 +146,19 @@ def installed(library, release):
         return None, result.stderr.strip().splitlines()[-1][:200]
     unfinished.rename(folder)
     return folder, None
+
+
+def missing(pip, packages):
+    """Returns these packages and what they need beside those of build/deps, as pip resolves it."""
+    torch = f"torch=={versions_of(PLACE)['torch']}"
+    result = subprocess.run(
+        [*pip, "--dry-run", "--report", "-", torch, *packages],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    found = [each["metadata"] for each in json.loads(result.stdout)["install"]]
+    return [f"{each['name']}=={each['version']}" for each in found]
 
 
 def free_port():
@@ -144,10 +200,11 @@ def end(job):
         os.killpg(job.pid, signal.SIGKILL)
 
 
-def output_of(command, env):
+def output_of(command, env, place):
     """Returns (what it printed, its errors), without the tree's place; all that it started ends."""
     job = subprocess.Popen(
         command,
+        cwd=place,
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -194,12 +251,13 @@ def run_once(folder, library, wrapper, policy):
             PYTHON,
             FORKED_RANKS,
             str(RANKS),
-            HERE / "jobs" / f"with_{library.partition('-')[0]}.py",
+            HERE / "jobs" / f"with_{library.replace('-', '_')}.py",
         ]
         more = [place] if library == "transformers" else []
         out, errors = output_of(
             [PROGRAM, "watch", "--json", file, "--quiet", "--", *job, wrapper, policy, *more],
             environment(folder),
+            place,
         )
         watched = kept(json.loads(file.read_text())) if file.exists() else None
     ranks = objects_in(out)

@@ -1,0 +1,63 @@
+"""with_trl.py trainer feature: gradient_accumulation_steps of its SFTTrainer.
+
+The sequences are of other lengths, on purpose: each micro-batch has other tokens that count.
+"""
+
+import torch
+from account_of_steps import MICRO_BATCHES, RATE, STEPS, told
+from spy import RANKS, Spy
+from with_transformers import WORDS, loss_of, make, tokens_of
+
+ROWS = 2
+
+
+class SpyOnTokens(Spy):
+    def batch_of(self, inputs, named):
+        return {name: named[name].clone() for name in ("input_ids", "labels")}
+
+
+def rows():
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(RANKS * MICRO_BATCHES * STEPS * ROWS):
+        length = int(torch.randint(4, 13, (1,), generator=generator))
+        yield torch.randint(2, WORDS, (length,), generator=generator).tolist()
+
+
+def tokenizer():
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = models.WordLevel({str(i): i for i in range(WORDS)}, unk_token="1")
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), pad_token="0", eos_token="1")
+
+
+@told
+def main(wrapper, policy):
+    import datasets
+    from trl import SFTConfig, SFTTrainer
+
+    spy = SpyOnTokens(make, loss_of)
+    arguments = SFTConfig(
+        output_dir=".",
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        max_steps=STEPS,
+        per_device_train_batch_size=ROWS,
+        gradient_accumulation_steps=MICRO_BATCHES,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        max_grad_norm=0.0,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    data = datasets.Dataset.from_dict({"input_ids": list(rows())})
+    trainer = SFTTrainer(spy.model, arguments, train_dataset=data, processing_class=tokenizer())
+    trainer.train()
+    spy.close(tokens_of)
+
+
+if __name__ == "__main__":
+    main()
