@@ -23,7 +23,7 @@ from datetime import date
 from pathlib import Path
 
 import stored
-from releases import board
+from releases import board, trainers
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -34,6 +34,7 @@ FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 SEEN = HERE / "seen.json"
 NOW = PLACE / "seen.json"
 BEGIN, END = "<!-- board -->", "<!-- end of board -->"
+TRAINERS = "<!-- trainers -->", "<!-- end of trainers -->"
 RAISED = re.compile(r"[\w.]+(Error|Exception)\b")  # a traceback's last line
 DEADLINE_S = 300
 MOST_RUNS = 3  # of one job
@@ -60,11 +61,10 @@ POLICIES = {
     "trl": {"trainer": ("feature",)},
     "torchtnt": {"ddp": ("feature",)},
     "open_clip_torch": {"ddp": ("feature",)},
-    "ultralytics": {"ddp": ("feature",)},
     "litgpt": {"ddp": ("feature",)},
     "speechbrain": {"ddp": ("feature",)},
     "mmengine": {"ddp": ("feature",)},
-    "mosaicml": {"ddp": ("feature", "option")},
+    "mosaicml": {"ddp": ("feature",)},
 }
 RELEASES = {
     "accelerate": (
@@ -88,7 +88,6 @@ RELEASES = {
     "trl": ("1.16.0",),
     "torchtnt": ("0.2.4",),
     "open_clip_torch": ("3.3.0",),
-    "ultralytics": ("8.4.190",),
     "litgpt": ("0.5.13",),
     "speechbrain": ("1.1.2",),
     "mmengine": ("0.10.7",),
@@ -100,11 +99,23 @@ NEEDED = {
     "lightning": (),
     "deepspeed": ("einops", "hjson", "msgpack", "ninja", "py-cpuinfo"),
     "megatron-core": (),
-}
+    # Its own list asks for an older huggingface_hub.
+    "litgpt": ("jsonargparse==4.41.0", "docstring_parser==0.18.0", "typeshed_client==2.15.0"),
+    # Its own list asks for an older torch.
+    "mosaicml": (
+        "torchmetrics==1.7.4", "torch-optimizer==0.3.0", "pytorch-ranger==0.1.1",
+        "torchvision==0.26.0", "requests==2.34.2", "coolname==5.0.0", "py-cpuinfo==9.0.0",
+        "importlib_metadata==8.7.0", "zipp==4.1.2", "tabulate==0.9.0", "urllib3==2.8.0",
+        "certifi", "charset-normalizer", "mosaicml-cli<0.8", "argcomplete", "arrow", "backoff",
+        "gql", "graphql-core", "prompt_toolkit", "questionary", "ruamel.yaml", "termcolor",
+        "validators", "wcwidth", "websockets", "tenacity", "lazy-importer",
+    ),
+}  # fmt: skip
 # What other libraries need pip finds out; it does not name these.
 NEEDED_TOO = {
     "monai": ("pytorch-ignite==0.5.5",),
     "sentence-transformers": ("datasets", "pyarrow==22.0.0"),
+    "open_clip_torch": ("braceexpand==0.1.7", "webdataset==1.0.2", "pandas==3.1.1"),
     "trl": ("pyarrow==22.0.0",),
 }
 WITH_ALL_IT_NEEDS = ("transformers",)
@@ -274,15 +285,7 @@ def cause(errors):
 
 def versions_of(folder):
     """Of all that takes part."""
-    names = (
-        "torch",
-        "accelerate",
-        "transformers",
-        "lightning",
-        "deepspeed",
-        "megatron-core",
-        "numpy",
-    )
+    names = ("torch", "numpy", *RELEASES)
     text = (
         "import importlib.metadata as m, json, sys\n"
         "found = {}\n"
@@ -336,9 +339,15 @@ def measure(file, words):
 
 
 def pages():
-    """Returns the text of the page, by its path."""
-    readme, lines = HERE / "README.md", ["", board.text(in_order(stored.read(SEEN)))]
-    return {readme: stored.between(readme.read_text(), (BEGIN, END), lines)}
+    """Returns the text of each page, by its path."""
+    releases = in_order(stored.read(SEEN))
+    readme, of_trainers = HERE / "README.md", HERE.parent / "trainers.md"
+    lines = ["", board.text(releases)]
+    rows = ["", trainers.text(releases), ""]
+    return {
+        readme: stored.between(readme.read_text(), (BEGIN, END), lines),
+        of_trainers: stored.between(of_trainers.read_text(), TRAINERS, rows),
+    }
 
 
 def in_order(seen):

@@ -88,7 +88,7 @@ class Account:
             weights=weights.reshape(len(gathered), -1).tolist(),
             left_over=left_over.item(),
             tokens=tokens,
-            **self.more_to_say(),
+            **self.more_to_say(gradients, moved),
         )
 
     def batches_of_all(self):
@@ -96,7 +96,7 @@ class Account:
         dist.all_gather_object(gathered, self.batches)
         return gathered
 
-    def more_to_say(self):
+    def more_to_say(self, gradients, moved):
         return {}
 
     def gradient(self, model, values, batch):

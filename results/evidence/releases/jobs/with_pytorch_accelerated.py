@@ -1,6 +1,7 @@
 """with_pytorch_accelerated.py ddp feature|clipped: gradient_accumulation_steps of its Trainer.
 
-clipped: with gradient_clip_value, too.
+clipped: with gradient_clip_value, too, and how far the step is from one whose gradients each rank
+clips behind every micro-batch, before they are reduced.
 """
 
 import torch
@@ -10,11 +11,22 @@ from spy import Spy, samples
 LIMIT = 0.01  # below what most gradients here are
 
 
+class SpyOnClipping(Spy):
+    def more_to_say(self, gradients, moved):
+        ranks = torch.stack(gradients).unflatten(0, (-1, MICRO_BATCHES)) / MICRO_BATCHES
+        held = torch.zeros_like(ranks[:, 0])
+        for number in range(MICRO_BATCHES - 1):
+            held = (held + ranks[:, number]).clamp(-LIMIT, LIMIT)
+        step = (held + ranks[:, -1]).mean(dim=0).clamp(-LIMIT, LIMIT)
+        off = ((moved - step).norm() / moved.norm()).item()
+        return super().more_to_say(gradients, moved) | {"left_over_if_clipped": off}
+
+
 @told
 def main(wrapper, policy):
     from pytorch_accelerated import Trainer
 
-    spy = Spy()
+    spy = (SpyOnClipping if policy == "clipped" else Spy)()
     trainer = Trainer(
         model=spy.model,
         loss_func=torch.nn.functional.mse_loss,

@@ -5,7 +5,7 @@ A sentence is embedded as how often it has each word.
 
 import torch
 from account_of_steps import FEATURES, MICRO_BATCHES, RATE, SAMPLES, STEPS, told
-from spy import RANKS, Spy, targets_of
+from spy import RANKS, Spy, data_set_of, targets_of
 
 WORDS = [f"word{i}" for i in range(FEATURES)]
 
@@ -25,7 +25,6 @@ def rows():
 
 @told
 def main(wrapper, policy):
-    import datasets
     from sentence_transformers import (
         SentenceTransformer,
         SentenceTransformerTrainer,
@@ -59,7 +58,7 @@ def main(wrapper, policy):
         save_strategy="no",
         disable_tqdm=True,
     )
-    data = datasets.Dataset.from_dict(rows())
+    data = data_set_of(rows())
     SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=MSELoss(model)).train()
     spy.close()
 

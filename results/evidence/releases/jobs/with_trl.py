@@ -5,7 +5,7 @@ The sequences are of other lengths, on purpose: each micro-batch has other token
 
 import torch
 from account_of_steps import MICRO_BATCHES, RATE, STEPS, told
-from spy import RANKS, Spy
+from spy import RANKS, Spy, data_set_of
 from with_transformers import WORDS, loss_of, make, tokens_of
 
 ROWS = 2
@@ -33,7 +33,6 @@ def tokenizer():
 
 @told
 def main(wrapper, policy):
-    import datasets
     from trl import SFTConfig, SFTTrainer
 
     spy = SpyOnTokens(make, loss_of)
@@ -53,7 +52,7 @@ def main(wrapper, policy):
         save_strategy="no",
         disable_tqdm=True,
     )
-    data = datasets.Dataset.from_dict({"input_ids": list(rows())})
+    data = data_set_of({"input_ids": list(rows())})
     trainer = SFTTrainer(spy.model, arguments, train_dataset=data, processing_class=tokenizer())
     trainer.train()
     spy.close(tokens_of)
