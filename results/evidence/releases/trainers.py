@@ -3,6 +3,8 @@
 from releases import board
 
 OWN = ("feature", "clipped")
+GOOD = ("right", "tokens weigh alike", board.UNKNOWN)
+TITLES = {"mosaicml": "Composer (mosaicml)"}
 # What mends it, as the library's sources have it; verdicts/library.cpp says the same to users.
 MENDS = {
     ("coqui-tts-trainer", "ddp"): "none: it keeps the inner model",
@@ -22,7 +24,7 @@ def is_right(cell):
     """Whether there is nothing to mend."""
     is_sharded = cell["wrapper"] in board.GRADIENTS_SHARDED
     enough = cell["ranks"][0]["micro_batches"] if is_sharded else 1
-    return board.synchronizations(cell) == enough and board.gradient(cell) in ("right", "tokens weigh alike", board.UNKNOWN)
+    return board.synchronizations(cell) == enough and board.gradient(cell) in GOOD
 
 
 def option(library, cell):
@@ -31,7 +33,7 @@ def option(library, cell):
 
 
 def row(release, cell):
-    name = f"{release['library']} {release['release']}"
+    name = f"{TITLES.get(release['library'], release['library'])} {release['release']}"
     if reason := board.refusal(cell) or cell["failure"]:
         return [name, cell["wrapper"], "", f"did not run: `{reason}`", "", ""]
     sentence = cell["watched"]["sentence"] if cell["watched"] else "not watched"
@@ -62,8 +64,8 @@ def summary(releases):
     right = {name for name, cell in ran if is_right(cell)}
     mended = {name for name, cell in ran if not is_right(cell)}
     return (
-        f"{len({name for name, _ in cells})} trainers: {len(right - mended)} synchronize once and "
-        f"weigh every micro-batch; something is to be said of {len(mended)} "
+        f"{len({name for name, _ in cells})} trainers: {len(right - mended)} reduce no more often "
+        f"than they must, and weigh every micro-batch; {len(mended)} do not "
         f"({', '.join(sorted(mended))})."
     )
 

@@ -32,7 +32,7 @@ def targets_of(inputs):
 
 
 def samples(steps=STEPS):
-    """Of all ranks, as a data set of (inputs, targets)."""
+    """Returns those of all ranks, as a data set of (inputs, targets)."""
     generator = torch.Generator().manual_seed(1)
     count = RANKS * steps * MICRO_BATCHES * SAMPLES
     inputs = torch.randn(count, FEATURES, generator=generator)

@@ -4,8 +4,9 @@ A sentence is embedded as how often it has each word.
 """
 
 import torch
-from account_of_steps import FEATURES, MICRO_BATCHES, RATE, SAMPLES, STEPS, told
+from account_of_steps import FEATURES, MICRO_BATCHES, SAMPLES, STEPS, told
 from spy import RANKS, Spy, data_set_of, targets_of
+from with_transformers import arguments_of
 
 WORDS = [f"word{i}" for i in range(FEATURES)]
 
@@ -44,20 +45,7 @@ def main(wrapper, policy):
 
     spy = Spy()
     model = SentenceTransformer(modules=[BoW(WORDS), Head(spy.model)], device="cpu")
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=".",
-        use_cpu=True,
-        max_steps=STEPS,
-        per_device_train_batch_size=SAMPLES,
-        gradient_accumulation_steps=MICRO_BATCHES,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        optim="sgd",
-        max_grad_norm=0.0,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-    )
+    arguments = SentenceTransformerTrainingArguments(output_dir=".", **arguments_of(SAMPLES))
     data = data_set_of(rows())
     SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=MSELoss(model)).train()
     spy.close()

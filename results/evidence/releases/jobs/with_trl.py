@@ -4,9 +4,9 @@ The sequences are of other lengths, on purpose: each micro-batch has other token
 """
 
 import torch
-from account_of_steps import MICRO_BATCHES, RATE, STEPS, told
+from account_of_steps import MICRO_BATCHES, STEPS, told
 from spy import RANKS, Spy, data_set_of
-from with_transformers import WORDS, loss_of, make, tokens_of
+from with_transformers import WORDS, arguments_of, loss_of, make, tokens_of
 
 ROWS = 2
 
@@ -36,22 +36,8 @@ def main(wrapper, policy):
     from trl import SFTConfig, SFTTrainer
 
     spy = SpyOnTokens(make, loss_of)
-    arguments = SFTConfig(
-        output_dir=".",
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        max_steps=STEPS,
-        per_device_train_batch_size=ROWS,
-        gradient_accumulation_steps=MICRO_BATCHES,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        optim="sgd",
-        max_grad_norm=0.0,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-    )
+    more = {"bf16": False, "gradient_checkpointing": False}
+    arguments = SFTConfig(output_dir=".", **arguments_of(ROWS), **more)
     data = data_set_of({"input_ids": list(rows())})
     trainer = SFTTrainer(spy.model, arguments, train_dataset=data, processing_class=tokenizer())
     trainer.train()
