@@ -42,7 +42,7 @@ def rows():
 
 
 def arguments_of(rows):
-    """Returns what the Trainer and those made from it are told alike."""
+    """Returns the arguments that the Trainer shares with those made from it."""
     return {
         "use_cpu": True,
         "max_steps": STEPS,
