@@ -8,7 +8,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "results" / "evidence"))
 import stored  # noqa: E402
-from releases import board, make  # noqa: E402
+from releases import board, make, trainers  # noqa: E402
 
 GRADIENT_BYTES = 900
 
@@ -61,6 +61,60 @@ class TornTest(unittest.TestCase):
             self.assertEqual(left, [])
 
 
+class TrainerTest(unittest.TestCase):
+    """A row of each trainer's newest release: results/evidence/trainers.md."""
+
+    def rows(self, *cells, library="it"):
+        releases = [release("1", cell("feature", 3)), release("2", *cells)]
+        table = trainers.table([each | {"library": library} for each in releases])
+        return [line.strip("| ").split(" | ")[2:] for line in table[2:]]
+
+    def watched(self, policy, times, *more, **fields):
+        found = cell(policy, times, *more, **fields)
+        return found | {"watched": found["watched"] | {"sentence": "it says"}}
+
+    def test_the_newest_release_alone_is_told_with_its_own_accumulation(self):
+        rows = self.rows(self.watched("feature", 1), self.watched("no_sync", 2))
+        self.assertEqual(rows, [["1", "right", "it says"]])
+
+    def test_what_is_not_right_says_what_mends_it(self):
+        too_often, lost = self.watched("feature", 2), self.watched("feature", 1, [[0.0, 2.0]] * 2)
+        rows = self.rows(too_often, lost, self.watched("feature", 0.5))
+        wanted = [
+            ["2", "right", "it says", "none"],
+            ["1", "drops micro-batch 1", "it says", "none"],
+        ]
+        self.assertEqual(rows, [*wanted, ["in part", "right", "it says", "none"]])
+        sharded = too_often | {"wrapper": "zero2"}
+        (row,) = self.rows(sharded, library="deepspeed")
+        self.assertEqual(row[0], "2, as ZeRO 2 must")
+        self.assertIn("stage", row[-1])
+        self.assertTrue(trainers.is_right(sharded))
+
+    def test_gradients_that_were_clipped_early_are_told_by_the_step(self):
+        odd = {"left_over": 0.3, "left_over_if_clipped": 1e-5}
+        self.assertIn("clipped on each rank", self.rows(self.watched("clipped", 1, **odd))[0][1])
+        odd |= {"left_over_if_clipped": 0.2}
+        said = self.rows(self.watched("clipped", 1, **odd))[0][1]
+        self.assertEqual(said, "not a sum of these gradients")
+
+    def test_bytes_of_the_profiler_go_before_those_of_watch(self):
+        counted = self.watched("feature", 2, reduced_bytes=GRADIENT_BYTES)
+        self.assertEqual(self.rows(counted), [["1", "right", "it says"]])
+        unseen = counted | {"watched": {"kind": "no_steps", "per_step": None, "sentence": "none"}}
+        self.assertEqual(self.rows(unseen), [["1", "right", "none"]])
+
+    def test_weights_that_nobody_knows_are_said_to_be_unknown(self):
+        unknown = self.watched("feature", 1)
+        unknown["ranks"] = [rank | {"weights": None} for rank in unknown["ranks"]]
+        self.assertEqual(self.rows(unknown)[0][1], "weights not known")
+
+    def test_a_trainer_that_raises_is_not_counted(self):
+        releases = [release("1", refusing("AssertionError: no") | {"policy": "feature"})]
+        self.assertIn("did not run: `AssertionError: no`", trainers.table(releases)[-1])
+        self.assertIn("1 trainers: 0 reduce no more", trainers.summary(releases))
+
+
 class WordTest(unittest.TestCase):
     def test_how_often_it_synchronizes_is_told_by_bytes(self):
         self.assertEqual(board.word(cell("no_sync", 1)), "once")
@@ -79,6 +133,7 @@ class WordTest(unittest.TestCase):
             }
             must = f"each, as {name} must"
             wanted = {"feature": must, "boundary": must, "no_sync": "no-op", "every": "each"}
+            wanted["clipped"] = must
             self.assertEqual(words, wanted)
         for wrapper in ("ddp", "fsdp2", "zero0", "zero1"):
             self.assertEqual(board.word(cell("feature", 2) | {"wrapper": wrapper}), "no-op")
@@ -247,13 +302,42 @@ class PublishedTest(unittest.TestCase):
             wanted = 4 if cell["wrapper"] in board.GRADIENTS_SHARDED else 1
             self.assertEqual(board.synchronizations(cell), wanted, cell)
 
+    def test_what_trainers_do(self):
+        found = {}
+        for release in trainers.newest(self.releases):
+            for cell in release["cells"]:
+                if cell["policy"] == "feature" and cell["wrapper"] not in board.GRADIENTS_SHARDED:
+                    found.setdefault(board.word(cell), set()).add(release["library"])
+        others = {"once", "once, tokens weigh alike"}
+        each = {"fastai", "monai", "pytorch-ignite"}
+        self.assertEqual(each, found["no-op"])
+        self.assertEqual(found["no-op, all weigh 8"], {"ultralytics"})
+        self.assertEqual(found["never, drops other ranks"], {"coqui-tts-trainer"})
+        self.assertEqual(found["once, drops micro-batch 1 2 3"], {"skorch"})
+        self.assertGreaterEqual(len(set().union(*(found[word] for word in others))), 10)
+
+    def test_the_profiler_and_watch_count_the_same_bytes(self):
+        counted = [c for c in self.cells_that_ran() if "reduced_bytes" in c["ranks"][0]]
+        self.assertGreaterEqual(len(counted), 12)
+        for cell in counted:
+            apart = cell["ranks"][0]["reduced_bytes"] - board.bytes_watched(cell)
+            self.assertLess(abs(apart), 0.05 * cell["ranks"][0]["gradient_bytes"], cell)
+
+    def test_deepspeed_and_megatron_are_judged(self):
+        for release in trainers.newest(self.releases):
+            if release["library"] in ("deepspeed", "megatron-core"):
+                for cell in release["cells"]:
+                    if not board.refusal(cell):
+                        kinds = ("once_per_step", "every_micro_batch")
+                        self.assertIn(cell["watched"]["kind"], kinds, cell)
+
     def test_a_job_that_synchronizes_once_is_never_accused(self):
         for cell in self.cells_that_ran():
             if board.word(cell).startswith(board.ONCE):
                 self.assertFalse(cell["watched"]["fails"], cell)
 
     def test_what_watch_counts_is_what_the_bytes_say(self):
-        """Of wrappers that it knows: of the others it says that they are not recognised."""
+        """Where it recognised what ran, as it does not in what was stored of older releases."""
         for cell in self.cells_that_ran():
             if cell["watched"]["kind"] != "not_recognised":
                 counted = cell["watched"]["per_step"]["synchronized"]

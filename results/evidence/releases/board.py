@@ -4,6 +4,7 @@ import itertools
 
 OF_ALL = 1e-2  # what a weight may be off and still be right
 PADDING = 0.1  # of shards, as a share of all gradients; and what logging reduces
+UNKNOWN = "weights not known"
 ONCE, EACH, NO_OP, HAS_NONE, FAILS = "once", "each", "no-op", "has none", "fails"
 # Under these no rank has room for whole gradients, and none can wait until the last micro-batch.
 GRADIENTS_SHARDED = {"zero2": "ZeRO 2", "zero3": "ZeRO 3"}
@@ -13,15 +14,21 @@ POLICIES = {
     "boundary": "its boundary by hand",
     "no_sync": "no_sync by hand",
     "every": "told to in every micro-batch",
+    "clipped": "its own accumulation, clipped",
 }
 
 
 def synchronizations(cell):
     """How often a step reduces all gradients, by their bytes; None where it is no whole number."""
-    collectives = cell["watched"]["per_step"]["collectives"]
-    sizes = [collectives.get(op, {"bytes": 0})["bytes"] or 0 for op in REDUCTIONS]
-    times = sum(sizes) / cell["ranks"][0]["gradient_bytes"]
+    rank = cell["ranks"][0]
+    times = rank.get("reduced_bytes", bytes_watched(cell)) / rank["gradient_bytes"]
     return round(times) if abs(times - round(times)) < max(PADDING * times, 0.05) else None
+
+
+def bytes_watched(cell):
+    """Returns the bytes that a step reduces, as watch counts them."""
+    step = (cell["watched"] or {}).get("per_step") or {"collectives": {}}
+    return sum((step["collectives"].get(op) or {}).get("bytes") or 0 for op in REDUCTIONS)
 
 
 def weights(cell):
@@ -58,6 +65,10 @@ def is_torn(cell):
 
 def gradient(cell):
     """What an optimizer's step was made of, in words."""
+    if not cell["ranks"][0]["weights"]:
+        return UNKNOWN
+    if all(rank.get("left_over_if_clipped", 1) < OF_ALL for rank in cell["ranks"]):
+        return "clipped on each rank, before they are reduced"
     if any(rank["left_over"] > OF_ALL for rank in cell["ranks"]):
         return "not a sum of these gradients"
     all_weights = weights(cell)
@@ -89,7 +100,8 @@ def in_every_micro_batch(cell):
 
 
 def how_often(cell):
-    if not cell["watched"] or not cell["watched"]["per_step"]:
+    is_watched = cell["watched"] and cell["watched"]["per_step"]
+    if not is_watched and "reduced_bytes" not in cell["ranks"][0]:
         return "not counted"
     times = synchronizations(cell)
     if times == cell["ranks"][0]["micro_batches"]:

@@ -23,7 +23,8 @@ from datetime import date
 from pathlib import Path
 
 import stored
-from releases import board
+from releases import board, trainers
+from releases.libraries import NEEDED, NEEDED_TOO, POLICIES, RELEASES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -34,38 +35,11 @@ FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 SEEN = HERE / "seen.json"
 NOW = PLACE / "seen.json"
 BEGIN, END = "<!-- board -->", "<!-- end of board -->"
+TRAINERS = "<!-- trainers -->", "<!-- end of trainers -->"
 RAISED = re.compile(r"[\w.]+(Error|Exception)\b")  # a traceback's last line
 DEADLINE_S = 300
 MOST_RUNS = 3  # of one job
 RANKS = 2
-
-# By library: wrappers and policies of its job, and releases, oldest first.
-OF_DEEPSPEED = ("feature", "boundary", "no_sync")
-POLICIES = {
-    "accelerate": {
-        "ddp": ("feature", "no_sync", "every"),
-        "fsdp2": ("feature", "no_sync", "every"),
-    },
-    "transformers": {"trainer": ("feature", "every")},
-    "lightning": {"ddp": ("feature", "no_sync", "every")},
-    "deepspeed": {f"zero{stage}": OF_DEEPSPEED for stage in range(4)},
-    "megatron-core": {"ddp": ("feature", "every"), "ddp_overlap": ("feature", "every")},
-}
-RELEASES = {
-    "accelerate": (
-        "1.0.1", "1.2.1", "1.4.0", "1.6.0", "1.7.0", "1.8.1", "1.9.0", "1.10.1", "1.11.0", "1.12.0",
-        "1.13.0", "1.14.0", "1.15.0",
-    ),
-    "transformers": (
-        "4.44.2", "4.45.2", "4.46.1", "4.46.3", "4.47.1", "4.48.3", "4.50.3", "4.53.3", "4.57.6",
-        "5.0.0", "5.8.1", "5.16.1", "5.24.0",
-    ),
-    "lightning": ("2.2.5", "2.3.3", "2.4.0", "2.5.6", "2.6.6"),
-    "deepspeed": ("0.14.5", "0.15.4", "0.16.0", "0.16.9", "0.17.6", "0.18.9", "0.19.0", "0.19.8"),
-    "megatron-core": ("0.12.3", "0.13.1", "0.14.0", "0.15.3", "0.16.1"),
-}  # fmt: skip
-# What it needs of its own; the rest is there already.
-NEEDED = {"deepspeed": ("einops", "hjson", "msgpack", "ninja", "py-cpuinfo")}
 WITH_ALL_IT_NEEDS = ("transformers",)
 BUILT_BESIDE_TORCH = ("deepspeed",)  # which its set-up imports
 # What Megatron-core 0.14 and newer compile of CUDA's when they are imported, where it is there.
@@ -85,9 +59,11 @@ def installed(library, release):
     shutil.rmtree(unfinished, ignore_errors=True)
     options = [] if library in WITH_ALL_IT_NEEDS else ["--no-deps"]
     tools = PLACE / "tools"
-    packages = [f"{library}=={release}", *NEEDED.get(library, ())]
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     pip += ["--quiet", "--no-compile"]
+    packages = [f"{library}=={release}", *NEEDED.get(library, ())]
+    if library not in NEEDED and options:
+        packages = missing(pip, [*packages, *NEEDED_TOO.get(library, ())])
     if library in BUILT_BESIDE_TORCH:
         options += ["--no-build-isolation"]
         if not tools.exists():
@@ -103,6 +79,19 @@ def installed(library, release):
         return None, result.stderr.strip().splitlines()[-1][:200]
     unfinished.rename(folder)
     return folder, None
+
+
+def missing(pip, packages):
+    """Returns these packages and what they need beside those of build/deps, as pip resolves it."""
+    torch = f"torch=={versions_of(PLACE)['torch']}"
+    result = subprocess.run(
+        [*pip, "--dry-run", "--report", "-", torch, *packages],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    found = [each["metadata"] for each in json.loads(result.stdout)["install"]]
+    return [f"{each['name']}=={each['version']}" for each in found]
 
 
 def free_port():
@@ -144,10 +133,11 @@ def end(job):
         os.killpg(job.pid, signal.SIGKILL)
 
 
-def output_of(command, env):
+def output_of(command, env, place):
     """Returns (what it printed, its errors), without the tree's place; all that it started ends."""
     job = subprocess.Popen(
         command,
+        cwd=place,
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -194,12 +184,13 @@ def run_once(folder, library, wrapper, policy):
             PYTHON,
             FORKED_RANKS,
             str(RANKS),
-            HERE / "jobs" / f"with_{library.partition('-')[0]}.py",
+            HERE / "jobs" / f"with_{library.replace('-', '_')}.py",
         ]
         more = [place] if library == "transformers" else []
         out, errors = output_of(
             [PROGRAM, "watch", "--json", file, "--quiet", "--", *job, wrapper, policy, *more],
             environment(folder),
+            place,
         )
         watched = kept(json.loads(file.read_text())) if file.exists() else None
     ranks = objects_in(out)
@@ -216,15 +207,7 @@ def cause(errors):
 
 def versions_of(folder):
     """Of all that takes part."""
-    names = (
-        "torch",
-        "accelerate",
-        "transformers",
-        "lightning",
-        "deepspeed",
-        "megatron-core",
-        "numpy",
-    )
+    names = ("torch", "numpy", *RELEASES)
     text = (
         "import importlib.metadata as m, json, sys\n"
         "found = {}\n"
@@ -278,9 +261,15 @@ def measure(file, words):
 
 
 def pages():
-    """Returns the text of the page, by its path."""
-    readme, lines = HERE / "README.md", ["", board.text(in_order(stored.read(SEEN)))]
-    return {readme: stored.between(readme.read_text(), (BEGIN, END), lines)}
+    """Returns the text of each page, by its path."""
+    releases = in_order(stored.read(SEEN))
+    readme, of_trainers = HERE / "README.md", HERE.parent / "trainers.md"
+    lines = ["", board.text(releases)]
+    rows = ["", trainers.text(releases), ""]
+    return {
+        readme: stored.between(readme.read_text(), (BEGIN, END), lines),
+        of_trainers: stored.between(of_trainers.read_text(), TRAINERS, rows),
+    }
 
 
 def in_order(seen):

@@ -74,8 +74,7 @@ class Account:
     def close(self, tokens_of=None):
         """`tokens_of(batch)`: how many of a micro-batch count, where these are not all alike."""
         before, after = self.kept[-2:]
-        gathered = [None] * dist.get_world_size()
-        dist.all_gather_object(gathered, self.batches)
+        gathered = self.batches_of_all()
         model = self.make()
         gradients = [self.gradient(model, before, batch) for all in gathered for batch in all]
         moved = flat([a - b for a, b in zip(before, after, strict=True)]) / self.rate
@@ -89,7 +88,16 @@ class Account:
             weights=weights.reshape(len(gathered), -1).tolist(),
             left_over=left_over.item(),
             tokens=tokens,
+            **self.more_to_say(gradients, moved),
         )
+
+    def batches_of_all(self):
+        gathered = [None] * dist.get_world_size()
+        dist.all_gather_object(gathered, self.batches)
+        return gathered
+
+    def more_to_say(self, gradients, moved):
+        return {}
 
     def gradient(self, model, values, batch):
         model.zero_grad()

@@ -41,6 +41,23 @@ def rows():
         yield {"input_ids": words, "labels": labels}
 
 
+def arguments_of(rows):
+    """Returns the arguments that the Trainer shares with those made from it."""
+    return {
+        "use_cpu": True,
+        "max_steps": STEPS,
+        "per_device_train_batch_size": rows,
+        "gradient_accumulation_steps": MICRO_BATCHES,
+        "learning_rate": RATE,
+        "lr_scheduler_type": "constant",
+        "optim": "sgd",
+        "max_grad_norm": 0.0,
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
+    }
+
+
 def tokens_of(batch):
     return int((batch["labels"][:, 1:] != -100).sum())
 
@@ -66,18 +83,8 @@ def main(wrapper, policy, folder):
     each = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
     arguments = transformers.TrainingArguments(
         output_dir=folder,
-        use_cpu=True,
-        max_steps=STEPS,
-        per_device_train_batch_size=ROWS,
-        gradient_accumulation_steps=MICRO_BATCHES,
         accelerator_config=each if policy == "every" else {},
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        optim="sgd",
-        max_grad_norm=0.0,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
+        **arguments_of(ROWS),
     )
     Trainer(make(), arguments, train_dataset=list(rows()), callbacks=[Callback()]).train()
     account.close(tokens_of)

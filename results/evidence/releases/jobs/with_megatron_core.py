@@ -1,4 +1,4 @@
-"""with_megatron.py ddp|ddp_overlap feature|every
+"""with_megatron_core.py ddp|ddp_overlap feature|every
 
 Megatron-core's own DDP, which averages what it holds in `main_grad`; ddp_overlap: with its
 overlap_grad_reduce, which reduces beside the last backward. feature: its no_sync around all
