@@ -109,6 +109,18 @@ class TrainerTest(unittest.TestCase):
         unknown["ranks"] = [rank | {"weights": None} for rank in unknown["ranks"]]
         self.assertEqual(self.rows(unknown)[0][1], "weights not known")
 
+    def test_what_watch_says_is_compared_with_the_bytes(self):
+        def counted(times, kind, fails=False):
+            found = cell("every", times, reduced_bytes=times * GRADIENT_BYTES)
+            return found | {"watched": {"kind": kind, "fails": fails}}
+
+        right = counted(1, "once_per_step"), counted(0, "never", True), counted(2, "more_than_once")
+        wrong = counted(1, "more_than_once", True), counted(2, "once_per_step")
+        unjudged = counted(2, "not_recognised"), refusing("AssertionError: no")
+        said = trainers.agreement([release("1", *right, *wrong, *unjudged)])
+        self.assertIn("6 jobs", said)
+        self.assertIn("say in 3 of them, and it accuses 1 that synchronize once", said)
+
     def test_a_trainer_that_raises_is_not_counted(self):
         releases = [release("1", refusing("AssertionError: no") | {"policy": "feature"})]
         self.assertIn("did not run: `AssertionError: no`", trainers.table(releases)[-1])

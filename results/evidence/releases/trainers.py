@@ -70,6 +70,30 @@ def summary(releases):
     )
 
 
+# Kinds of watch's verdict, by how often a step reduces its gradients; else those of EACH.
+KINDS = {0: ("never",), 1: ("once_per_step",)}
+EACH = ("more_than_once", "fsdp_every_micro_batch", "every_micro_batch")
+
+
+def agrees(cell):
+    """Whether watch's verdict is what the bytes of a step say."""
+    kinds = KINDS.get(board.synchronizations(cell), EACH)
+    return cell["watched"] is not None and cell["watched"]["kind"] in kinds
+
+
+def agreement(releases):
+    """How often watch is right on all jobs of these releases, in a sentence."""
+    cells = [cell for release in newest(releases) for cell in release["cells"]]
+    ran = [cell for cell in cells if not board.refusal(cell) and not cell["failure"]]
+    accused = [cell for cell in ran if cell["watched"] and cell["watched"]["fails"]]
+    wrong = [cell for cell in accused if board.synchronizations(cell) == 1]
+    return (
+        f"With their other options these releases have {len(ran)} jobs. watch's verdict is what "
+        f"the bytes say in {sum(map(agrees, ran))} of them, and it accuses {len(wrong)} that "
+        f"synchronize once."
+    )
+
+
 def text(releases):
     when = f"({board.conditions(newest(releases))}.)"
-    return "\n".join([summary(releases), "", when, "", *table(releases)])
+    return "\n".join([summary(releases), agreement(releases), "", when, "", *table(releases)])
