@@ -68,6 +68,10 @@ class CachingAllocatorModel {
   const Blocks& blocks() const { return blocks_; }
   // Segments stay, as after torch.cuda.reset_peak_memory_stats.
   void reset_peak();
+  // From the next segment on.
+  void set_limit(std::optional<std::int64_t> bytes) { limit_bytes_ = bytes; }
+  // Gives back segments in which nothing is used (torch.cuda.empty_cache).
+  void release_unused_segments();
 
  private:
   struct Gauge {
@@ -84,7 +88,6 @@ class CachingAllocatorModel {
   std::optional<Iterator> best_fit(std::int64_t bytes, bool small);
   std::optional<Iterator> new_segment(std::int64_t bytes, bool small);
   std::int64_t lowest_address(std::int64_t segment_bytes) const;
-  void release_unused_segments();
   void split(Iterator block, std::int64_t bytes);
   // The block right before or after, where it is of the same segment.
   std::optional<Iterator> before(Iterator block);

@@ -56,4 +56,19 @@ std::int64_t DeviceBlocks::peak_reserved_bytes() const {
   return bytes;
 }
 
+void DeviceBlocks::reset_peak() {
+  for (Allocator& allocator : allocators_) allocator.reset_peak();
+}
+
+void DeviceBlocks::release_unused() {
+  for (Allocator& allocator : allocators_) allocator.release_unused_segments();
+}
+
+void DeviceBlocks::set_limit(std::optional<std::int64_t> bytes) {
+  for (Allocator& allocator : allocators_) {
+    allocator.set_limit(bytes);
+    ran_out_ = ran_out_ || (bytes && allocator.reserved_bytes() > *bytes);
+  }
+}
+
 }  // namespace gradsync::memory

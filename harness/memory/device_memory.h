@@ -61,6 +61,12 @@ class DeviceBlocks {
   bool ran_out() const { return ran_out_; }
   // Exact where no stream gives segments back: without a limit, or with one stream.
   std::int64_t peak_reserved_bytes() const;
+  // Forgets earlier peaks; segments stay.
+  void reset_peak();
+  // Gives back segments in which nothing is held.
+  void release_unused();
+  // Limits each stream's segments from now on. Those that exist may already exceed it.
+  void set_limit(std::optional<std::int64_t> bytes);
 
  private:
   using Allocator = measure::CachingAllocatorModel;

@@ -1,232 +1,35 @@
 #include "harness/memory/fsdp_memory.h"
 
-#include <array>
-
-#include "harness/memory/flat_layout.h"
+#include "harness/memory/fsdp_unit.h"
 
 namespace gradsync::memory {
 namespace {
 
 using measure::MemoryCategory;
 
-struct Accounts {
-  MemoryAccount& device;
-  MemoryAccount& host;
-};
-
-// The allocations of one FlatUnit.
-class Unit {
- public:
-  // Sizes of its parameters, in elements.
-  Unit(const std::vector<std::int64_t>& trained, const std::vector<std::int64_t>& frozen,
-       bool has_moments, const FsdpMemory& memory, const Accounts& accounts)
-      : memory_(memory),
-        account_(accounts.device),
-        host_(accounts.host),
-        home_(memory.offload == Offload::Parameters ? host_ : account_),
-        parameters_(trained.size()),
-        is_all_trained_(frozen.empty()),
-        whole_(flat_layout(trained, memory.param_bytes, memory.ranks).padded),
-        part_(whole_ / memory.ranks),
-        gathers_(whole_ + flat_layout(frozen, memory.param_bytes, memory.ranks).padded) {
-    constexpr std::int64_t kStepCounterBytes = 4;
-    if (empty()) return;
-    home_.hold(MemoryCategory::ShardedParameter, shards());
-    if (!has_moments || !trains()) return;
-    if (memory_.offload == Offload::OptimizerState) {  // what it steps
-      host_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
-    }
-    const std::int64_t moment = part_ * memory_.stored_bytes;
-    for (const std::int64_t bytes : {moment, moment, kStepCounterBytes}) {
-      (memory_.offload == Offload::None ? account_ : host_)
-          .hold(MemoryCategory::OptimizerState, bytes);
-    }
-  }
-
-  bool empty() const { return gathers_ == 0; }
-  std::int64_t gradient_bytes() const { return part_ * memory_.stored_bytes; }  // a shard's
-  bool trains() const { return whole_ > 0; }
-  bool is_all_trained() const { return is_all_trained_; }
-
-  void start_gather() {
-    if (gathered_ || gathering_) return;
-    gathering_ = true;
-    for (const std::int64_t bytes : gathered_parts()) {
-      account_.hold(MemoryCategory::GatheredParameter, bytes);
-    }
-    hold_gather_input();
-    account_.hold(MemoryCategory::Communication, by_rank());
-    if (!memory_.backend_copies_gathers) return;
-    account_.hold(MemoryCategory::Communication, gathers_ * memory_.param_bytes);
-    account_.free(MemoryCategory::Communication, gathers_ * memory_.param_bytes);
-  }
-  void finish_gather() {
-    if (!gathering_) return;
-    gathering_ = false;
-    gathered_ = true;
-    account_.free(MemoryCategory::Communication, gather_cast() > 0 ? gather_cast() : shard_copy());
-    account_.free(MemoryCategory::Communication, by_rank());
-  }
-  void reshard() {
-    finish_gather();
-    if (!gathered_) return;
-    gathered_ = false;
-    for (const std::int64_t bytes : gathered_parts()) {
-      account_.free(MemoryCategory::GatheredParameter, bytes);
-    }
-  }
-  // What was gathered ahead and then not needed.
-  void forget_gather() {
-    if (gathering_) reshard();
-  }
-  // The gradients of the next backward add to those kept.
-  void begin_backward() {
-    taken_ = 0;
-    kept_ = has_gradient_;
-  }
-  bool has_all_gradients() const { return taken_ == parameters_; }
-  // A parameter's gradient, which stays until autograd lets it go.
-  void take_gradient(std::int64_t bytes) {
-    ++taken_;
-    ensure_gradient();
-    if (kept_) add_to_kept(bytes);
-  }
-  void start_reduce() {
-    ensure_gradient();
-    if (casts_gradient()) {
-      account_.hold(MemoryCategory::Communication, on_the_wire());
-      account_.free(MemoryCategory::UnshardedGradient, whole_ * memory_.gradient_bytes);
-    }
-    account_.hold(MemoryCategory::ShardedGradient, part_ * memory_.reduce_bytes);
-    if (memory_.backend_copies_reductions) {
-      account_.hold(MemoryCategory::Communication, on_the_wire());
-    }
-  }
-  void finish_reduce() {
-    if (memory_.backend_copies_reductions) {
-      account_.free(MemoryCategory::Communication, on_the_wire());
-    }
-    account_.free(
-        casts_gradient() ? MemoryCategory::Communication : MemoryCategory::UnshardedGradient,
-        on_the_wire());
-    has_gradient_ = false;
-    // The sum over the ranks becomes their mean.
-    account_.with_number(MemoryCategory::Activation, memory_.reduce_bytes);
-    memory_.offload == Offload::Parameters ? add_to_host_gradient() : add_to_shard_gradient();
-    if (memory_.optimizer_in_backward) step();
-  }
-
- private:
-  // What accumulates in fewer bits is widened to be added to, and the sum narrowed again; what is
-  // added to more bits is widened.
-  void add_to_kept(std::int64_t bytes) {
-    if (memory_.gradient_bytes == memory_.param_bytes) return;
-    for (int i = 0; i < 2; ++i) account_.hold(MemoryCategory::Activation, bytes);
-    for (int i = 0; i < 2; ++i) account_.free(MemoryCategory::Activation, bytes);
-  }
-
-  void step() {
-    account_.enter_phase("optimizer");
-    play_step(memory_.offload, gradient_bytes(), account_, host_);
-    account_.enter_phase("backward");
-    home_.free(MemoryCategory::ShardedGradient, part_ * memory_.stored_bytes);
-    has_shard_gradient_ = false;
-  }
-
-  void ensure_gradient() {
-    if (has_gradient_) return;
-    has_gradient_ = true;
-    account_.hold(MemoryCategory::UnshardedGradient, whole_ * memory_.gradient_bytes);
-  }
-
-  // A gradient that comes in another dtype is cast: to stay, or to be added.
-  void add_to_shard_gradient() {
-    const bool same_dtype = memory_.reduce_bytes == memory_.stored_bytes;
-    if (!has_shard_gradient_ && same_dtype) {
-      has_shard_gradient_ = true;
-      return;
-    }
-    const std::int64_t cast = same_dtype ? 0 : part_ * memory_.stored_bytes;
-    account_.hold(MemoryCategory::ShardedGradient, cast);
-    if (has_shard_gradient_) account_.free(MemoryCategory::ShardedGradient, cast);
-    has_shard_gradient_ = true;
-    account_.free(MemoryCategory::ShardedGradient, part_ * memory_.reduce_bytes);
-  }
-
-  // The same on the device, before the copy.
-  void add_to_host_gradient() {
-    const std::int64_t stored = part_ * memory_.stored_bytes;
-    if (memory_.reduce_bytes != memory_.stored_bytes) {
-      account_.hold(MemoryCategory::ShardedGradient, stored);
-      account_.free(MemoryCategory::ShardedGradient, part_ * memory_.reduce_bytes);
-    }
-    host_.hold(MemoryCategory::ShardedGradient, stored);
-    account_.free(MemoryCategory::ShardedGradient, stored);
-    if (has_shard_gradient_) host_.free(MemoryCategory::ShardedGradient, stored);
-    has_shard_gradient_ = true;
-  }
-
-  // What is offloaded is copied, and then cast, as what is not.
-  void hold_gather_input() {
-    account_.hold(MemoryCategory::Communication, shard_copy());
-    account_.hold(MemoryCategory::Communication, gather_cast());
-    if (gather_cast() > 0) account_.free(MemoryCategory::Communication, shard_copy());
-  }
-
-  // What is trained, and what is not.
-  std::array<std::int64_t, 2> gathered_parts() const {
-    return {whole_ * memory_.param_bytes, (gathers_ - whole_) * memory_.param_bytes};
-  }
-  std::int64_t shards() const { return gathers_ / memory_.ranks * memory_.stored_bytes; }
-  std::int64_t shard_copy() const { return memory_.offload == Offload::Parameters ? shards() : 0; }
-  bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
-  std::int64_t gather_cast() const {
-    return memory_.param_bytes == memory_.stored_bytes
-               ? 0
-               : gathers_ / memory_.ranks * memory_.param_bytes;
-  }
-  // What arrives where some is frozen and some is not, before it is copied to where it belongs.
-  std::int64_t by_rank() const {
-    return trains() && !is_all_trained_ ? gathers_ * memory_.param_bytes : 0;
-  }
-  std::int64_t on_the_wire() const { return whole_ * memory_.reduce_bytes; }
-
-  const FsdpMemory& memory_;
-  MemoryAccount& account_;
-  MemoryAccount& host_;
-  MemoryAccount& home_;     // where shards and their gradients are
-  std::size_t parameters_;  // that are trained
-  bool is_all_trained_;
-  std::int64_t whole_;    // of what is trained
-  std::int64_t part_;     // a rank's of it
-  std::int64_t gathers_;  // with what is frozen
-  bool gathering_ = false;
-  bool gathered_ = false;
-  bool has_gradient_ = false;
-  bool has_shard_gradient_ = false;
-  bool kept_ = false;  // there was a gradient when this backward began
-  std::size_t taken_ = 0;
-};
-
 // The visits of FullyShardedDataParallel.
 class Step {
  public:
-  Step(const FsdpMemory& memory, const models::Footprint& footprint, const Accounts& accounts)
+  Step(const FsdpMemory& memory, const models::Footprint& footprint, const FsdpAccounts& accounts)
       : memory_(memory),
         footprint_(footprint),
         account_(accounts.device),
-        root_(footprint.other_parameters, footprint.other_frozen, footprint.steps_parameters,
-              memory, accounts) {
+        root_(footprint.other_parameters, footprint.other_frozen, memory, accounts) {
     for (const models::UnitFootprint& unit : footprint.units) {
-      units_.emplace_back(unit.parameters, unit.frozen, footprint.steps_parameters, memory,
-                          accounts);
+      units_.emplace_back(unit.parameters, unit.frozen, memory, accounts);
     }
   }
 
-  // Of all shards' gradients.
+  template <typename Do>
+  void each_unit(const Do& act) {
+    act(root_);
+    for (FsdpUnit& unit : units_) act(unit);
+  }
+
+  // Returns the bytes of all shards' gradients.
   std::int64_t gradient_bytes() const {
     std::int64_t bytes = root_.gradient_bytes();
-    for (const Unit& unit : units_) bytes += unit.gradient_bytes();
+    for (const FsdpUnit& unit : units_) bytes += unit.gradient_bytes();
     return bytes;
   }
 
@@ -283,7 +86,7 @@ class Step {
   // A unit's last gradient ends its backward, and is still there then. Where some of it is frozen,
   // the gradient of its input may need that: then it ends with the last of all that it does.
   void backward_of_unit(std::size_t index, bool sync) {
-    Unit& unit = units_[index];
+    FsdpUnit& unit = units_[index];
     const models::UnitFootprint& described = footprint_.units[index];
     gather(unit, static_cast<std::ptrdiff_t>(index) - 1);
     unit.begin_backward();
@@ -298,14 +101,14 @@ class Step {
 
   bool runs_backward(std::size_t unit) const { return footprint_.units[unit].runs_backward; }
 
-  void gather(Unit& unit, std::ptrdiff_t next) {
+  void gather(FsdpUnit& unit, std::ptrdiff_t next) {
     if (unit.empty()) return;
     unit.start_gather();
     unit.finish_gather();
     const bool there_is = next >= 0 && next < static_cast<std::ptrdiff_t>(units_.size());
     if (memory_.prefetch && there_is) units_[next].start_gather();
   }
-  void end_backward(Unit& unit, bool sync) {
+  void end_backward(FsdpUnit& unit, bool sync) {
     if (unit.empty()) return;
     if (sync || memory_.reshard_after_backward) unit.reshard();
     if (!sync || !unit.trains()) return;
@@ -321,9 +124,68 @@ class Step {
   const FsdpMemory& memory_;
   const models::Footprint& footprint_;
   MemoryAccount& account_;
-  Unit root_;
-  std::vector<Unit> units_;
-  Unit* reducing_ = nullptr;
+  FsdpUnit root_;
+  std::vector<FsdpUnit> units_;
+  FsdpUnit* reducing_ = nullptr;
+};
+
+// A rank from its model's construction on.
+class History {
+ public:
+  History(const FsdpMemory& memory, const models::Footprint& footprint)
+      : memory_(memory),
+        footprint_(footprint),
+        account_(without_limit(memory.device)),
+        step_(memory, footprint, {account_, host_}) {}
+
+  // Holds what stays between steps. On a GPU it does so as a rank does, with what that frees again:
+  // where a large block lies decides how much of its segment stays with it.
+  void settle(const std::vector<std::int64_t>& other_bytes) {
+    const bool is_gpu = memory_.device.is_gpu;
+    if (is_gpu) step_.each_unit([](FsdpUnit& unit) { unit.hold_parameters(); });
+    for (const std::int64_t bytes : other_bytes) account_.hold(MemoryCategory::Other, bytes);
+    step_.each_unit([&](FsdpUnit& unit) { is_gpu ? unit.shard_parameters() : unit.hold_shard(); });
+    if (footprint_.steps_parameters) {
+      step_.each_unit([](FsdpUnit& unit) { unit.hold_optimizer_state(); });
+    }
+    account_.hold_workspaces(memory_.device, footprint_);
+    if (is_gpu) reach_steady_state();
+  }
+
+  // Plays a step, and forgets the peaks of those before it.
+  void play(const std::vector<bool>& syncs) {
+    account_.forget_peak();
+    const int micro_batches = static_cast<int>(syncs.size());
+    for (int i = 0; i < micro_batches; ++i) {
+      step_.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
+    }
+    account_.enter(micro_batches - 1, "optimizer");
+    if (footprint_.steps_parameters && !memory_.optimizer_in_backward) {
+      play_step(memory_.offload, step_.gradient_bytes(), account_, host_);
+    }
+    step_.each_unit([](FsdpUnit& unit) { unit.clear_gradient(); });
+  }
+
+  StepMemory memory() const { return account_.memory_with(host_); }
+
+ private:
+  static DeviceMemory without_limit(DeviceMemory device) {
+    device.limit_bytes.reset();
+    return device;
+  }
+
+  // As Workload::reach_steady_state. A budget counts from here on (BudgetScope in rank_main.cpp).
+  void reach_steady_state() {
+    play({true});
+    account_.release_unused();
+    account_.set_limit(memory_.device.limit_bytes);
+  }
+
+  const FsdpMemory& memory_;
+  const models::Footprint& footprint_;
+  MemoryAccount account_;
+  MemoryAccount host_;
+  Step step_;
 };
 
 }  // namespace
@@ -331,18 +193,11 @@ class Step {
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
                             const std::vector<bool>& syncs,
                             const std::vector<std::int64_t>& other_bytes) {
-  MemoryAccount account(memory.device);
-  MemoryAccount host;
-  for (const std::int64_t bytes : other_bytes) account.hold(MemoryCategory::Other, bytes);
-  Step step(memory, footprint, {account, host});
-  account.hold_workspaces(memory.device, footprint);
-  const int micro_batches = static_cast<int>(syncs.size());
-  for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
-  account.enter(micro_batches - 1, "optimizer");
-  if (footprint.steps_parameters && !memory.optimizer_in_backward) {
-    play_step(memory.offload, step.gradient_bytes(), account, host);
-  }
-  return account.memory_with(host);
+  History history(memory, footprint);
+  history.settle(other_bytes);
+  if (memory.device.is_gpu) history.play(syncs);  // every later step finds this one's segments
+  history.play(syncs);
+  return history.memory();
 }
 
 }  // namespace gradsync::memory

@@ -134,6 +134,7 @@ class MemoryAccount {
   bool has_blocks() const { return blocks_.has_value(); }
   // Goes on as if all had begun with what is held now. What is reserved stays, as it does on a GPU.
   void forget_peak() {
+    if (blocks_) blocks_->reset_peak();
     memory_ = {};
     memory_.peak_bytes = held_bytes_;
     memory_.peak_by_category = memory_.highest_by_category = held_;
@@ -142,6 +143,15 @@ class MemoryAccount {
   }
   // Whether numbers beside tensors are held here, too.
   bool holds_operands() const { return !holds_blocks_; }
+
+  // Gives back what the device has reserved and nothing holds.
+  void release_unused() {
+    if (blocks_) blocks_->release_unused();
+  }
+  // Limits what the device reserves from now on.
+  void set_limit(std::optional<std::int64_t> bytes) {
+    if (blocks_) blocks_->set_limit(bytes);
+  }
 
   // `phase` and `unit` must live until the last memory() and are not copied.
   void enter(int micro_batch, const char* phase) { place_ = {micro_batch, phase, nullptr}; }

@@ -146,12 +146,14 @@ class PaperRunTest(PaperPlanTest):
                     wrapper=["fsdp"],
                     strategy=["no_sync", "sync_each_batch"],
                 ),
+                # Where blocks lie is decided before the first step.
+                part("four_ranks", topology=["1x4"], model=["bert_tiny"], wrapper=["fsdp"]),
             ],
         }
         self.on_paper(plan)
         self.skip_unless_declared("paper")
         trials = self.trials("paper")
-        self.assertEqual(len(trials), 8)
+        self.assertEqual(len(trials), 9)
         for trial in trials:
             predicted = trial["predicted_peak_allocated_bytes"]
             for rank in trial["ranks"]:
