@@ -1,5 +1,5 @@
 // What is said of a trial before it runs, against a step worked by hand.
-// Covers: harness/memory/fsdp_unit.cpp
+// Covers: harness/memory/fsdp_unit.cpp.
 #include "harness/memory/memory_prediction.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-// Covers: harness/watch/judge/verdicts/bytes_verdict.cpp
 #include <gtest/gtest.h>
 
 #include "tests/harness/watch/judged_job.h"
