@@ -141,6 +141,11 @@ def forgotten(is_fixed):
         finish(optimizer)
 
 
+def make_wide():
+    """One whose gradients are more than a few bytes."""
+    return torch.nn.Sequential(torch.nn.Linear(12, 400), torch.nn.Linear(400, 1))
+
+
 def shards_of(gradients):
     """All of them in one, padded to equal parts."""
     flat = torch.cat([gradient.flatten() for gradient in gradients])
@@ -151,7 +156,7 @@ def shards_of(gradients):
 @job(too_often("gradients_not_kept", kind="every_micro_batch", fails=False))
 def zero_2():
     """Each rank keeps its share of the gradients alone, as ZeRO 2 does: nobody is accused."""
-    model = make_equal()
+    model = make_equal(make_wide())
     parameters = list(model.parameters())
     own = None
     for window in windows():
@@ -177,7 +182,7 @@ def zero_2():
 @job(once())
 def zero_1():
     """Gradients add up, and are reduced once, each rank's share of them."""
-    model = make_equal(torch.nn.Sequential(torch.nn.Linear(12, 400), torch.nn.Linear(400, 1)))
+    model = make_equal(make_wide())
     parameters = list(model.parameters())
     optimizer = sgd(model)
     for window in windows():
