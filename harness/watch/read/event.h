@@ -39,7 +39,7 @@ struct Event {
                             // OptimizerStep: the most that tensors held until it ended, as in
                             // TensorPeak; -1: not known
   std::int64_t added_bytes = 0;  // of a Backward: of these, added to gradients that were there
-  std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
+  std::int64_t object = 0;       // tells models, optimizers and process groups apart; 0: not known
   std::int64_t thread = 0;
   std::string file;  // where the job called it; empty: not known
   int line = 0;
