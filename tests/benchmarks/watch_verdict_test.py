@@ -37,7 +37,7 @@ UNDER_TORCHRUN = ("baseline_fixed",)
 BY_THEMSELVES = ("baseline_fixed",)
 LIVE = (
     *("cleared_by_hand", "compiled", "fsdp1", "hsdp_mixed", "one_f_one_b_fixed", "chatter"),
-    *("hooks_each", "noise_by_hand"),
+    "noise_by_hand",
 )
 # Jobs whose verdict rests on what was computed, and on GPUs of paper nothing is: bits of replicas,
 # weights that change without a trace, closures that run until they are content, sizes of objects
