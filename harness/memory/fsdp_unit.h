@@ -80,7 +80,7 @@ class FsdpUnit {
   std::int64_t shard_copy() const { return memory_.offload == Offload::Parameters ? shards() : 0; }
   bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
   std::int64_t gather_cast() const;
-  // What arrives where some is frozen and some is not, before it is copied to where it belongs.
+  // Where some is frozen and some is not, both arrive in one tensor and are copied out of it.
   std::int64_t by_rank() const {
     return trains() && !is_all_trained() ? gathers_ * memory_.param_bytes : 0;
   }

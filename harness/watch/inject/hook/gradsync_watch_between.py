@@ -305,8 +305,8 @@ class OptimizerSteps(threading.local):
         if isinstance(closure := closure_of(args, kwargs), CountedClosure):
             words = f"{words_of_step(optimizer)} closures={closure.runs}"
         fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
-        fields["detail"] = words
-        recording.end_call("optimizer_step", begun, **fields, **recording.gpu_peak.look())
+        peak = recording.gpu_peak.look()
+        recording.end_call("optimizer_step", begun, detail=words, **fields, **peak)
         kept_models.forget()
         wait_for_watchdog(self.count)
 

@@ -53,11 +53,11 @@ struct EventRecord {
   std::uint32_t kind;     // an EventKind (event.h)
   std::int64_t start_ns;  // of CLOCK_MONOTONIC
   std::int64_t end_ns;    // 0: not known
-  // Of a collective; of a backward the gradients of the leaves that it reached; of an optimizer's
-  // step what tensors held at most until it ended. -1: not known.
+  // A collective's tensor; a backward's gradients, of the leaves that it reached; what tensors held
+  // at most until an optimizer's step ended. -1: not known.
   std::int64_t bytes;
-  // Of a collective: tells process groups apart; 0: not known. Of a backward: of its bytes, those
-  // that were added to a gradient that was there.
+  // A collective's number tells process groups apart; 0: not known. A backward has here how many of
+  // its bytes were added to a gradient that was there.
   std::int64_t object;
   std::int64_t thread;  // as the kernel numbers them
   // Of a backward: leaves whose gradients it reached. Of a collective of c10d's: nanoseconds until

@@ -29,7 +29,7 @@ std::vector<Models> models_that_run_together(const Steps& steps) {
   std::vector<Models> all;
   for (const Step& step : steps.steps) {
     for (const MicroBatch& micro_batch : step.micro_batches) {
-      if (!micro_batch.forwards.empty()) join(all, models_of(micro_batch));
+      if (is_wrapped(micro_batch)) join(all, models_of(micro_batch));
     }
   }
   return all;

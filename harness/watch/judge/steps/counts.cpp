@@ -150,7 +150,7 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
   Later replicas(Among::Replicas);
   const std::vector<MicroBatch>& all = counts.step->micro_batches;
   for (std::size_t i = all.size(); i-- > 0;) {
-    if (!is_told(all[i])) continue;
+    if (!has_known_reductions(all[i])) continue;
     const Excess of_shards = excess_of(all[i], shards, Among::Shards, quiet);
     const Excess of_replicas = excess_of(all[i], replicas, Among::Replicas, quiet);
     EventPointers both = of_shards.collectives;
@@ -175,7 +175,7 @@ void find_exposed(StepCounts& counts, const Quiet& quiet) {
   std::int64_t exposed_ns = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     exposed_ns += duration_ns(broadcasts_of(micro_batch));
-    if (!is_told(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    if (!has_known_reductions(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     const EventPointers reductions = reductions_of(micro_batch);
     const auto waited = waited_ns(reductions, may_wait_for_each(micro_batch));
     if (!waited) return;
@@ -198,7 +198,7 @@ std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, con
   int synchronized = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
-    if (!is_told(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    if (!has_known_reductions(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     waited = waited_ns(reductions_of(micro_batch), may_wait_for_each(micro_batch));
     ++synchronized;
   }
@@ -225,7 +225,7 @@ std::optional<StepParts> divided(const StepCounts& counts, const Quiet& quiet) {
   OpSums broadcasts;
   int synchronized = 0;
   for (const MicroBatch& micro_batch : all) {
-    if (micro_batch.forwards.empty() || models_of(micro_batch) != models_of(all.front())) return {};
+    if (!is_wrapped(micro_batch) || models_of(micro_batch) != models_of(all.front())) return {};
     OpSums own = sums_of(micro_batch.in_forward);
     add(own, sums_of(micro_batch.in_backward));
     own = without(own, sums_of(broadcasts_of(micro_batch)));
@@ -304,7 +304,7 @@ bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
 void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
   std::map<std::int64_t, ModelCounts> by_model;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
-    if (!is_told(micro_batch)) {
+    if (!has_known_reductions(micro_batch)) {
       counts.alone_collectives += static_cast<int>(micro_batch.in_backward.size());
       continue;
     }

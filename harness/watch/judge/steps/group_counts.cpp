@@ -26,7 +26,7 @@ ReplicaCounts count_replicas(const Step& step) {
     const bool is_synced = !reductions_of(micro_batch, Among::Replicas).empty();
     const bool is_due =
         std::ranges::any_of(shards, [](const Event* each) { return each->has_replicas; });
-    if (micro_batch.forwards.empty() || (!is_synced && !is_due)) continue;
+    if (!is_wrapped(micro_batch) || (!is_synced && !is_due)) continue;
     ++counts.micro_batches;
     counts.synchronized += is_synced ? 1 : 0;
     counts.behind_the_last = is_synced ? 0 : counts.behind_the_last + 1;

@@ -55,7 +55,7 @@ std::optional<std::int64_t> Quiet::gradient_bytes_of(const Models& models) const
 void Quiet::look_at(const Step& step) {
   std::map<Models, std::vector<OpSums>> by_models;
   for (const MicroBatch& micro_batch : step.micro_batches) {
-    if (micro_batch.forwards.empty()) continue;
+    if (!is_wrapped(micro_batch)) continue;
     const Models models = models_of(micro_batch);
     const OpSums sums = sums_of(reductions_of(micro_batch));
     if (micro_batch.is_unsynced) {

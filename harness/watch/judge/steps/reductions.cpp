@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "harness/watch/judge/steps/unwrapped.h"
+
 namespace gradsync::watch {
 namespace {
 
@@ -15,10 +17,6 @@ bool is_known_for_something_else(GroupRole role) {
          role == GroupRole::Pipeline;
 }
 
-std::int64_t bytes_of_backward(const MicroBatch& micro_batch) {
-  return micro_batch.backwards.front()->bytes;
-}
-
 // FSDP goes through a group of one as well where it has no shards or no replicas.
 bool moves_nothing(const Event* collective, bool fsdp) {
   return !fsdp && collective->is_apart;
@@ -26,8 +24,12 @@ bool moves_nothing(const Event* collective, bool fsdp) {
 
 }  // namespace
 
-bool is_told(const MicroBatch& micro_batch) {
-  return !micro_batch.forwards.empty() || micro_batch.is_by_bytes;
+bool is_wrapped(const MicroBatch& micro_batch) {
+  return !micro_batch.forwards.empty();
+}
+
+bool has_known_reductions(const MicroBatch& micro_batch) {
+  return is_wrapped(micro_batch) || micro_batch.is_by_bytes;
 }
 
 bool may_be_of_gradients(const Event& collective) {
@@ -36,8 +38,7 @@ bool may_be_of_gradients(const Event& collective) {
 
 Models models_of(const MicroBatch& micro_batch) {
   Models models;
-  if (micro_batch.is_by_bytes)
-    models.insert(-1 - std::max<std::int64_t>(0, bytes_of_backward(micro_batch)));
+  if (micro_batch.is_by_bytes) models.insert(-1 - reached_bytes(micro_batch).value_or(0));
   for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
   for (const Event* forward : micro_batch.inner_forwards) models.insert(forward->object);
   return models;

@@ -30,8 +30,9 @@ bool may_be_of_gradients(const Event& collective);
 // Returns those broadcasts, of buffers, that its forwards began.
 EventPointers broadcasts_of(const MicroBatch& micro_batch);
 
-// Whether it is known which micro-batches synchronize: by its wrapper, or by bytes (unwrapped.h).
-bool is_told(const MicroBatch& micro_batch);
+bool is_wrapped(const MicroBatch& micro_batch);
+// Whether its reductions are known as such: by its wrapper, or by their bytes (unwrapped.h).
+bool has_known_reductions(const MicroBatch& micro_batch);
 // Without a wrapper the bytes of its gradients tell models apart, as numbers below 0.
 Models models_of(const MicroBatch& micro_batch);
 // Returns the models that it synchronizes, if it does: all but those that are quiet.

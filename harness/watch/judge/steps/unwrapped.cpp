@@ -49,7 +49,7 @@ std::int64_t read_bytes(const Step& step) {
 }
 
 // Groups that reduce before the first backward of most steps at least a tenth of what the gradients
-// of one have. Of the first step that is not known: what comes before is the set-up's.
+// of one have. The first step does not say it: what comes before its backward is the set-up's.
 std::set<std::int64_t> groups_of_forward(const Steps& steps) {
   std::map<std::int64_t, std::size_t> found;
   std::size_t known = 0;
@@ -76,7 +76,10 @@ std::set<std::int64_t> groups_of_forward(const Steps& steps) {
 class StepReductions {
  public:
   StepReductions(Step& step, const std::set<std::int64_t>& of_forward)
-      : step_(step), of_forward_(of_forward), read_bytes_(read_bytes(step)) {}
+      : step_(step),
+        of_forward_(of_forward),
+        outside_(reductions_among(step.outside)),
+        read_bytes_(read_bytes(step)) {}
 
   // Returns whether one was found.
   bool find() {
@@ -96,7 +99,7 @@ class StepReductions {
     const std::int64_t end_ns =
         index + 1 < all.size() ? all[index + 1].backwards.front()->start_ns : step_.end_ns;
     EventPointers behind = reductions_among(all[index].in_backward);
-    for (const Event* each : reductions_among(step_.outside)) {
+    for (const Event* each : outside_) {
       if (each->start_ns >= begin_ns && each->start_ns < end_ns) behind.push_back(each);
     }
     std::erase_if(behind, [&](const Event* each) { return of_forward_.contains(each->object); });
@@ -120,14 +123,13 @@ class StepReductions {
 
   Step& step_;
   const std::set<std::int64_t>& of_forward_;
+  const EventPointers outside_;
   const std::int64_t read_bytes_;
 };
 
 bool has_wrapped(const Steps& steps) {
   return std::ranges::any_of(steps.steps, [](const Step& step) {
-    return std::ranges::any_of(step.micro_batches, [](const MicroBatch& micro_batch) {
-      return !micro_batch.forwards.empty();
-    });
+    return std::ranges::any_of(step.micro_batches, is_wrapped);
   });
 }
 

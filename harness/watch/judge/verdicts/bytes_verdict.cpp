@@ -46,7 +46,7 @@ const Event* place_of(const RankEvents& rank, const MicroBatch& micro_batch) {
   return call == rank.events.end() ? backward : &*call;
 }
 
-// The micro-batches of the model that synchronizes most often, but for its first.
+// All but the first micro-batch of the model that synchronizes most often.
 std::vector<const MicroBatch*> later_ones(const StepCounts& example) {
   std::vector<const MicroBatch*> later;
   const Models models = models_of(*example.excess_micro_batches.front());
@@ -64,14 +64,6 @@ Verdict judge_none(const RankEvents& rank, const Steps& steps, const UsualStep& 
   explain(verdict, Cause::NothingReduced,
           {.at = usual.example->step->micro_batches.back().backwards.front()});
   verdict.fails = true;
-  return verdict;
-}
-
-Verdict judge_some(const Counted& all) {
-  const auto never = std::ranges::count_if(all, is_never);
-  Verdict verdict = told(VerdictKind::SomeStepsNever,
-                         {.steps = static_cast<std::size_t>(never), .of_steps = all.size()});
-  explain(verdict, Cause::NoneHadSynchronized);
   return verdict;
 }
 
@@ -123,7 +115,7 @@ Verdict judge_by_bytes(const RankEvents& rank, const Steps& steps, const Counted
     return judge_early(usual);
   }
   if (usual.synchronized > 1) return judge_often(rank, usual);
-  if (never > 0) return judge_some(all);
+  if (never > 0) return some_steps_never(all);
   return told(VerdictKind::OncePerStep);
 }
 

@@ -176,18 +176,22 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
   return verdict;
 }
 
+Verdict some_steps_never(const Counted& all) {
+  const auto never = std::count_if(all.begin(), all.end(),
+                                   [](const StepCounts* step) { return step->synchronized == 0; });
+  Verdict verdict =
+      told(VerdictKind::SomeStepsNever, {.steps = static_cast<std::size_t>(never),
+                                         .of_steps = all.size(),
+                                         .are_kept_back = are_kept_back(*all.back())});
+  explain(verdict, Cause::NoneHadSynchronized);
+  return verdict;
+}
+
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped) {
   if (averages_by_hand(rank, steps)) {
     return not_recognised(Cause::SomeAveragedByHand);
   }
-  const auto never = std::count_if(wrapped.begin(), wrapped.end(),
-                                   [](const StepCounts* step) { return step->synchronized == 0; });
-  Verdict verdict =
-      told(VerdictKind::SomeStepsNever, {.steps = static_cast<std::size_t>(never),
-                                         .of_steps = wrapped.size(),
-                                         .are_kept_back = are_kept_back(*wrapped.back())});
-  explain(verdict, Cause::NoneHadSynchronized);
-  return verdict;
+  return some_steps_never(wrapped);
 }
 
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {

@@ -17,6 +17,9 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
 // Of a job in whose usual step micro-batches come after the last that synchronizes.
 Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualStep& usual);
 
+// Returns the verdict that some steps do not synchronize.
+Verdict some_steps_never(const Counted& all);
+
 // Of a job of which some steps synchronize. `wrapped`: all that ran a wrapped model.
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped);
 

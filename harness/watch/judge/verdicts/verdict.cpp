@@ -58,10 +58,14 @@ std::optional<Verdict> judge_buffers(const UsualStep& usual) {
   return verdict;
 }
 
+bool is_at(const Event& event, const Change& change) {
+  return event.file == change.file && event.line == change.line;
+}
+
 // The wrapping at the line of a change; null where it is another call.
 const Event* wrap_at(const RankEvents& rank, const Change& change) {
   const auto found = std::ranges::find_if(rank.events, [&](const Event& event) {
-    return event.kind == EventKind::Wrap && event.file == change.file && event.line == change.line;
+    return event.kind == EventKind::Wrap && is_at(event, change);
   });
   return found == rank.events.end() ? nullptr : &*found;
 }
@@ -73,10 +77,8 @@ void say_library(Verdict& verdict, const RankEvents& rank, const StepCounts& exa
   for (const MicroBatch& micro_batch : example.step->micro_batches) {
     if (called == nullptr) called = call_of_library(micro_batch);
   }
-  const bool is_elsewhere =
-      called != nullptr && called->kind == EventKind::Backward &&
-      (called->file != verdict.change->file || called->line != verdict.change->line);
-  if (is_elsewhere) called = nullptr;
+  const bool is_backward = called != nullptr && called->kind == EventKind::Backward;
+  if (is_backward && !is_at(*called, *verdict.change)) called = nullptr;
   if (called == nullptr) called = wrap_at(rank, *verdict.change);
   const bool is_of_unused = verdict.cause == Cause::SearchesUnused;
   if (called != nullptr) {

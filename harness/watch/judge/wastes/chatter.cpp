@@ -94,7 +94,7 @@ bool counts_or_agrees(const Event& call) {
 // Whether it comes between the first forward of a step and its optimizer, which may read it.
 bool is_before_optimizer(const Event& call, const Step& step) {
   const MicroBatch& first = step.micro_batches.front();
-  const Event& begin = !first.forwards.empty() ? *first.forwards.front() : *first.backwards.front();
+  const Event& begin = is_wrapped(first) ? *first.forwards.front() : *first.backwards.front();
   return call.start_ns > begin.start_ns && call.start_ns < step.optimizers.front()->start_ns;
 }
 

@@ -35,7 +35,7 @@ int gradients_of(const Event& backward) {
 const MicroBatch* last_synchronized(const Step& step) {
   const auto& all = step.micro_batches;
   const auto last = std::find_if(all.rbegin(), all.rend(), [](const MicroBatch& micro_batch) {
-    return !micro_batch.forwards.empty() && !micro_batch.is_unsynced &&
+    return is_wrapped(micro_batch) && !micro_batch.is_unsynced &&
            !reductions_of(micro_batch).empty();
   });
   return last == all.rend() ? nullptr : &*last;

@@ -70,7 +70,7 @@ TEST(Unwrapped, PaddingAndALoggedLossMayComeOnTop) {
 }
 
 TEST(Unwrapped, TheOptimizersGradientsAreReduced) {
-  // Of two losses with heads of their own; a second model, which the first one's backward reaches.
+  // Two losses have heads of their own; and one model's backward reaches a second model.
   EXPECT_EQ(reductions_of_last([](MadeJob& j) {
               j.backward_of(kReached).backward_of(kReached / 2);
               j.collective("all_reduce", 170'000).optimizer("gradients=170000");

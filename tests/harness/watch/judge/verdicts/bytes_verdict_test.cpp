@@ -16,7 +16,7 @@ void reduce(MadeJob& j) {
   j.collective("all_reduce", kGradients);
 }
 
-// The backwards of a step, each of which adds to what was there but for the first.
+// The backwards of a step: each after the first adds to what was there.
 void first(MadeJob& j) {
   j.backward_of(kGradients);
 }
