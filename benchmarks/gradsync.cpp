@@ -7,17 +7,24 @@
 #include <array>
 #include <exception>
 #include <memory>
-#include <string_view>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/gate_spelling.h"
 #include "benchmarks/manual/help_screen.h"
+#include "benchmarks/manual/wrong_call.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
 #include "harness/base/program_files.h"
+#include "harness/base/words.h"
 #include "harness/session/exit_status.h"
 
 namespace gradsync::cli {
 namespace {
+
+using Words = std::vector<std::string>;
 
 // The torch of a checkout's build is that of its ranks; an installed program has ranks for many.
 std::string version_text() {
@@ -29,27 +36,34 @@ std::string version_text() {
 
 // Takes the job of `gradsync watch`, `gate`, `equal`, `search` or `predict` off the command line:
 // CLI11 would take its words apart, "[a,b]" into two.
-std::vector<std::string> take_job(int& argc, char** argv) {
-  char** const end = argv + argc;
-  if (argc < 2) return {};
-  const std::string_view command = argv[1];
+Words take_job(Words& words) {
   constexpr std::array kOfJobs = {"watch", "gate", "equal", "search", "predict"};
-  if (std::ranges::find(kOfJobs, command) == kOfJobs.end()) return {};
-  char** const mark = std::find(argv, end, std::string_view("--"));
-  if (mark == end) return {};
-  argc = static_cast<int>(mark - argv);
-  return {mark + 1, end};
+  if (words.empty() || std::ranges::find(kOfJobs, words.front()) == kOfJobs.end()) return {};
+  const auto mark = std::ranges::find(words, "--");
+  if (mark == words.end()) return {};
+  Words job(mark + 1, words.end());
+  words.erase(mark, words.end());
+  return job;
 }
 
-int parse_and_run(int argc, char** argv) {
+void respell_gate(Words& words) {
+  const std::optional<Words> now = respelled_gate(words);
+  if (!now) return;
+  log::configure(std::ranges::find(words, "--quiet") != words.end());
+  log::info(fmt::format("this is now spelled: gradsync {}", joined_words(*now)));
+  words = *now;
+}
+
+int parse_and_run(Words words) {
   ExitStatus status = ExitStatus::Ok;
   CLI::App app("Measures what gradient synchronization costs distributed training.", "gradsync");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("error: {} (see gradsync --help)\n", error.what());
+  const Words job = take_job(words);
+  respell_gate(words);
+  app.failure_message([&words](const CLI::App* program, const CLI::Error& error) {
+    return fmt::format("error: {}\n", wrong_call(page_of(*program), words, error.what()));
   });
-  const std::vector<std::string> job = take_job(argc, argv);
   app.formatter(std::make_shared<HelpFormatter>());
   add_watch_command(app, status, job);
   add_judge_command(app, status);
@@ -67,7 +81,7 @@ int parse_and_run(int argc, char** argv) {
   add_man_command(app);
   add_arm_command(app, status);
   try {
-    app.parse(argc, argv);
+    app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes them off the end
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::Config);
   }
@@ -91,5 +105,5 @@ int with_exit_status(Body body) {
 int main(int argc, char** argv) {
   using namespace gradsync;  // NOLINT(google-build-using-namespace): main is the program's top
   log::configure(false);
-  return cli::with_exit_status([&] { return cli::parse_and_run(argc, argv); });
+  return cli::with_exit_status([&] { return cli::parse_and_run({argv + 1, argv + argc}); });
 }

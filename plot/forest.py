@@ -1,6 +1,6 @@
 """Draws what a gate found: forest.py GATE.json writes forest.png and forest.svg beside it.
 
-Reads the JSON of `gradsync gate --json` (schema gradsync.gate/1) and computes nothing of its own.
+Reads the JSON that `gradsync gate ... --json` prints (schema gradsync.gate/1) and computes nothing of its own.
 Rows: how much slower the candidate is, with 95 % intervals, beside the margin and the smallest
 effect. Claims: the ratio of each, with what it must be.
 """
@@ -220,7 +220,7 @@ def main(arguments: list[str]) -> int:
     return style.run(
         arguments,
         __doc__,
-        ("GATE.json", "what gradsync gate --json printed"),
+        ("GATE.json", "what gradsync gate ... --json printed"),
         pictures,
         "no row has an effect, no claim a ratio",
     )

@@ -1,6 +1,6 @@
 """Draws how often the gate flags a build: power_curve.py FILE.
 
-FILE is the error_rates.json of a folder of stored turns, or of `gradsync gate --selftest`; the
+FILE is the error_rates.json of a folder of stored turns, or of `gradsync gate selftest`; the
 picture goes beside it. Computes no statistic of its own: every point and interval is in the file.
 """
 

@@ -22,7 +22,7 @@ void add_run_command(CLI::App& app, ExitStatus& status);
 // which are nobody's options.
 void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std::string>& job);
 void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
-void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
+void add_gate_command(CLI::App& app, ExitStatus& status, const std::vector<std::string>& job);
 void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);

@@ -1,4 +1,4 @@
-#include "benchmarks/commands/gate_counts.h"
+#include "benchmarks/commands/gate_answers.h"
 
 #include <fmt/format.h>
 

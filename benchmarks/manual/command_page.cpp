@@ -1,6 +1,8 @@
 #include "benchmarks/manual/command_page.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 namespace gradsync::cli {
 namespace {
@@ -23,6 +25,77 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
+struct ValueName {
+  std::string_view flag;
+  std::string_view value;
+};
+
+// What a flag takes is the same in every command that has it and gives it no name of its own.
+constexpr ValueName kValues[] = {
+    {"--accumulation-steps", "N"},
+    {"--alpha", "PERCENT"},
+    {"--budget", "SIZE"},
+    {"--checks", "N"},
+    {"--data", "FILE"},
+    {"--every", "N"},
+    {"--from", "N"},
+    {"--gates", "NAME"},
+    {"--global-batch", "N"},
+    {"--html", "FILE"},
+    {"--interface", "NAME"},
+    {"--job", "NAME"},
+    {"--join-timeout", "SECONDS"},
+    {"--json", "FILE"},
+    {"--keep", "DIR"},
+    {"--largest", "FIELD"},
+    {"--launches", "N"},
+    {"--links", "FILE"},
+    {"--margin", "PERCENT"},
+    {"--markdown", "FILE"},
+    {"--mean-smallest-effect", "PERCENT"},
+    {"--micro-batch-size", "N"},
+    {"--micro-batches", "N"},
+    {"--most", "N"},
+    {"--nodes", "N"},
+    {"--on", "GPUS"},
+    {"--operation", "OPERATION"},
+    {"--out", "DIR"},
+    {"--plan", "PLAN"},
+    {"--prometheus", "FILE.prom"},
+    {"--python", "PROGRAM"},
+    {"--ranks", "N"},
+    {"--ranks-per-node", "N"},
+    {"--replay", "DIR"},
+    {"--results", "DIR"},
+    {"--rounds", "N"},
+    {"--sample", "SHARE"},
+    {"--seed", "N"},
+    {"--smallest", "FIELD"},
+    {"--smallest-effect", "PERCENT"},
+    {"--starts", "N"},
+    {"--steps", "N"},
+    {"--steps-json", "FILE"},
+    {"--step-timeout", "DURATION"},
+    {"--tensorboard", "DIR"},
+    {"--time-budget", "DURATION"},
+    {"--to", "N"},
+    {"--topology-out", "FILE"},
+    {"--trace", "FILE"},
+    {"--units", "NAME"},
+    {"--weights", "PATH"},
+    {"--window-rule", "RULE"},
+    {"--world", "N"},
+    {"--world-size", "N"},
+};
+
+std::string value_of(const CLI::Option& option, const std::string& type) {
+  for (const std::string& name : option.get_lnames()) {
+    const auto found = std::ranges::find(kValues, "--" + name, &ValueName::flag);
+    if (found != std::end(kValues)) return std::string(found->value);
+  }
+  return type.substr(0, type.find(':'));
+}
+
 OptionPage option_page(const CLI::Option& option) {
   OptionPage page;
   for (const std::string& name : option.get_snames()) page.flags.push_back("-" + name);
@@ -32,7 +105,7 @@ OptionPage option_page(const CLI::Option& option) {
   if (option.get_positional()) {
     page.value = option.get_name(true);
   } else if (option.get_items_expected_max() > 0) {
-    page.value = type.substr(0, type.find(':'));
+    page.value = value_of(option, type);
   }
   page.about = option.get_description();
   page.is_required = option.get_required();
@@ -90,6 +163,10 @@ std::string usage_of(const CommandPage& page) {
                                    : " [" + positional.value + several + "]";
   }
   return text + page.tail;
+}
+
+std::string own_name(const CommandPage& page) {
+  return page.name.substr(page.name.rfind(' ') + 1);
 }
 
 std::vector<std::string> groups_of(const CommandPage& program) {

@@ -3,8 +3,9 @@
 // it is registered.
 //
 // A command's group, and the group of its options, are CLI11's own; a hidden one has the group "".
-// What an option takes is its type name: PLAN, TOPOLOGY, STRATEGY and MODEL are names that this
-// program knows, FILE and DIR are paths.
+// What an option takes is named once for all commands (kValues), or by its type name where it has
+// another meaning in one of them: PLAN, TOPOLOGY, STRATEGY and MODEL are names that this program
+// knows, FILE and DIR are paths.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -42,6 +43,9 @@ std::vector<const CommandPage*> all_pages(const CommandPage& program);
 
 // "gradsync predict memory [options] MODEL"
 std::string usage_of(const CommandPage& page);
+
+// Returns the last word of a command's name: "memory" of "predict memory".
+std::string own_name(const CommandPage& page);
 
 // Returns the groups of the program's commands, in the order of their first.
 std::vector<std::string> groups_of(const CommandPage& program);

@@ -20,14 +20,10 @@ std::string filled(std::string text, const std::string& mark, const std::string&
   return text.replace(text.find(mark), mark.size(), value);
 }
 
-std::string last_word(const std::string& name) {
-  return name.substr(name.rfind(' ') + 1);
-}
-
 // The commands that `page` has, then its options.
 std::vector<std::string> words_of(const CommandPage& page) {
   std::vector<std::string> words;
-  for (const CommandPage& command : page.commands) words.push_back(last_word(command.name));
+  for (const CommandPage& command : page.commands) words.push_back(own_name(command));
   for (const OptionPage& option : page.options) {
     words.insert(words.end(), option.flags.begin(), option.flags.end());
   }

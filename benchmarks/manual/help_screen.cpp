@@ -51,10 +51,19 @@ std::string options_text(const char* title, const std::vector<OptionPage>& optio
 std::string commands_text(const std::string& title, const std::vector<CommandPage>& commands) {
   std::string text = fmt::format("\n{}\n", title);
   for (const CommandPage& command : commands) {
-    text +=
-        help_entry(command.name.substr(command.name.rfind(' ') + 1), command.about, kNameColumn);
+    text += help_entry(own_name(command), command.about, kNameColumn);
   }
   return text;
+}
+
+std::string examples_text(const CommandPage& command) {
+  std::string text;
+  for (const Example& example : kExamples) {
+    const std::string call = example.command;
+    if (!call.starts_with("gradsync " + command.name)) continue;
+    text += wrapped(call, kIndent, text::kTerminalWidth);
+  }
+  return text.empty() ? "" : "\nExample\n" + text;
 }
 
 }  // namespace
@@ -69,7 +78,9 @@ std::string help_screen(const CommandPage& program) {
     text += commands_text(group, members);
   }
   text += "\nExamples\n";
-  for (const Example& example : kExamples) text += fmt::format("  {}\n", example.command);
+  for (const Example& example : kExamples) {
+    if (example.is_on_first_screen) text += fmt::format("  {}\n", example.command);
+  }
   return text + "\n" + kDoctorFirst + "\nEach command has its options: gradsync COMMAND --help\n";
 }
 
@@ -78,7 +89,7 @@ std::string command_help(const CommandPage& command) {
   text += "\n" + wrapped(command.about, 0, text::kTerminalWidth);
   if (!command.commands.empty()) text += commands_text("Commands", command.commands);
   return text + options_text("Takes", command.positionals) +
-         options_text("Options", command.options);
+         options_text("Options", command.options) + examples_text(command);
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const {

@@ -8,14 +8,37 @@ namespace gradsync::cli {
 struct Example {
   const char* command;
   const char* about;
+  bool is_on_first_screen = false;
 };
 
+// A command's own help shows those that begin with its name.
 inline constexpr std::array kExamples = {
-    Example{"gradsync demo", "a tour of a minute"},
-    Example{"gradsync watch -- torchrun --nproc-per-node 2 train.py", "watch a job of yours"},
-    Example{"gradsync gate --counts counts.json -- torchrun --nproc-per-node 2 train.py",
-            "fail where it synchronizes more than is checked in"},
-    Example{"gradsync run smoke", "the guide's four ways, tiny"},
+    Example{"gradsync demo", "a tour of a minute", true},
+    Example{"gradsync watch -- torchrun --nproc-per-node 2 train.py", "watch a job of yours", true},
+    Example{"gradsync gate counts counts.json -- torchrun --nproc-per-node 2 train.py",
+            "fail where it synchronizes more than is checked in", true},
+    Example{"gradsync run smoke", "the guide's four ways, tiny", true},
+    Example{"gradsync judge rank0.json.gz rank1.json.gz", "judge by traces of torch.profiler"},
+    Example{"gradsync equal -- torchrun --nproc-per-node {ranks} train.py "
+            "--accumulate {micro_batches} --batch-size {micro_batch_size}",
+            "compare gradients of three splits"},
+    Example{"gradsync gate commands --baseline 'torchrun old.py' --candidate 'torchrun new.py'",
+            "is the new script slower?"},
+    Example{"gradsync gate builds gate --baseline old/build/release --candidate build/release",
+            "is the new build slower?"},
+    Example{"gradsync gate selftest --starts 13 --extra-work 0%,3% --out rates",
+            "how often is such a gate right here?"},
+    Example{"gradsync search bert_mini --set memory_budget_bytes=2GiB --largest accumulation_steps "
+            "--to 64",
+            "the most micro-batches that fit"},
+    Example{"gradsync report results/runs/RUN --format html", "a page of a finished run"},
+    Example{"gradsync predict memory --on 8xh100 -- torchrun --nproc-per-node 8 train.py",
+            "what the job will hold on GPUs that you do not have"},
+    Example{"gradsync predict step paced_bert_base_t4 --topology t4_2x1 --strategy no_sync",
+            "what a step will take on that cluster"},
+    Example{"gradsync predict links nccl.txt --out links.json", "the links that nccl-tests timed"},
+    Example{"gradsync advise paced_bert_base_t4 --topology t4_2x1,t4_4x1 --global-batch 16",
+            "the fastest ways to train it there"},
 };
 
 inline constexpr const char* kDoctorFirst =

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/program_files.h"
@@ -71,81 +70,22 @@ bool is_path(const std::string& text) {
   return text.find_first_of(" \t\n") == std::string::npos || fs::exists(text, too_long);
 }
 
-// Both sides are builds or both are training commands. A gate of commands has no PLAN: what is
-// compared is their optimizer step. A command may end with what looks like a build, as in
-// "torchrun train.py --out runs/gradsync".
-bool names_build(const std::string& text) {
-  std::error_code too_long;
-  return fs::is_directory(text, too_long) ||
-         (fs::path(text).filename() == "gradsync" && is_path(text));
+struct Side {
+  const char* option;
+  const std::string& text;
+};
+
+std::array<Side, 2> sides_of(const GateOptions& options) {
+  return {Side{"--baseline", options.baseline}, Side{"--candidate", options.candidate}};
 }
 
-bool is_of_commands(const GateOptions& options) {
-  const bool has_plan = !options.run.plan.empty() || !options.gates.empty();
-  for (const auto& [option, text] :
-       {std::pair{"--baseline", options.baseline}, std::pair{"--candidate", options.candidate}}) {
-    if (!has_plan || is_path(text)) continue;
+GateKind kind_of_builds(const GateOptions& options) {
+  for (const auto& [option, text] : sides_of(options)) {
+    if (is_path(text)) continue;
     throw ConfigError(fmt::format(
-        "{}: got the command '{}' and a PLAN: training commands are compared without one", option,
-        text));
+        "{}: got the command '{}', expected a build: gradsync gate commands compares two commands",
+        option, text));
   }
-  if (has_plan) return false;
-  const bool baseline_is_build = names_build(options.baseline);
-  refuse(baseline_is_build != names_build(options.candidate),
-         "--baseline and --candidate: got a build and a command, expected two builds and a PLAN, "
-         "or two commands");
-  return !baseline_is_build;
-}
-
-GateKind kind_of_two(const GateOptions& options) {
-  const bool are_commands = is_of_commands(options);
-  refuse(!are_commands && !options.python.empty(),
-         "--python: got two builds, expected training commands, whose interpreter it is");
-  if (!are_commands) return GateKind::Builds;
-  const session::RunOptions& run = options.run;
-  refuse(std::ranges::any_of(run.overrides, [](auto& text) { return text.starts_with("on="); }),
-         "--on: got two commands, whose times are compared, and GPUs of paper have none: expected "
-         "--counts FILE -- COMMAND");
-  refuse(
-      !options.rows.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty(),
-      "--baseline: got training commands, which have no plan: expected none of the options "
-      "that change one or pick its rows");
-  return GateKind::Jobs;
-}
-
-// A file of counts has neither rows nor times.
-void check_counts(const GateOptions& options) {
-  const session::RunOptions& run = options.run;
-  refuse(options.job.empty(),
-         "--counts: COMMAND is missing: gradsync gate --counts FILE -- torchrun ...");
-  refuse(!options.baseline.empty() || !options.candidate.empty() || !options.against.empty() ||
-             !options.results.empty() || !options.gates.empty() || options.selftest ||
-             !options.replay.empty(),
-         "--counts: got something else to compare with, too; give one of them");
-  refuse(!run.plan.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty() ||
-             !options.rows.empty(),
-         "--counts: got a PLAN, or options that change one or pick its rows: a training command "
-         "has none");
-  refuse(!options.margin.empty() || !options.smallest_effect.empty() ||
-             !options.mean_smallest_effect.empty() || !options.alpha.empty(),
-         "--counts: got thresholds of times: counts and bytes are held exactly");
-  if (!options.on.empty()) paper::require_gpus(options.on);
-  refuse(options.update && !options.html.empty(),
-         "--update: got --html, a page on what differs: expected one of them");
-}
-
-GateKind kind_of(const GateOptions& options) {
-  refuse(options.update && options.counts.empty(), "--update needs --counts FILE, which it writes");
-  if (!options.counts.empty()) {
-    check_counts(options);
-    return GateKind::Counts;
-  }
-  refuse(!options.job.empty(),
-         "got a command behind \"--\": it is held against --counts FILE, which is missing");
-  refuse(options.selftest && !options.replay.empty(), "--selftest and --replay: give one of them");
-  refuse(options.selftest && options.run.force, "--selftest: got --force; choose another --out");
-  if (options.selftest) return GateKind::SelfTest;
-  if (!options.replay.empty()) return GateKind::Replay;
   const bool builds = !options.baseline.empty();
   const bool against = !options.against.empty();
   const bool results = !options.results.empty();
@@ -156,16 +96,57 @@ GateKind kind_of(const GateOptions& options) {
          "--candidate needs --baseline BUILD or --against DIR");
   refuse(results && options.gates.empty(), "--results needs --gates NAME, whose claims are judged");
   refuse(results && !options.run.plan.empty(), "--results: got a PLAN, too; the run is over");
-  if (builds) return kind_of_two(options);
+  if (builds) return GateKind::Builds;
   if (against) return GateKind::Against;
-  refuse(
-      options.gates.empty(),
-      "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, --gates NAME, "
-      "or --counts FILE -- COMMAND");
+  refuse(options.gates.empty(),
+         "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, or --gates "
+         "NAME");
   return results ? GateKind::Results : GateKind::Claims;
 }
 
+GateKind kind_of_commands(const GateOptions& options) {
+  for (const auto& [option, text] : sides_of(options)) {
+    if (!names_build(text)) continue;
+    throw ConfigError(fmt::format(
+        "{}: got the build '{}', expected a training command: gradsync gate builds PLAN compares "
+        "two builds",
+        option, text));
+  }
+  return GateKind::Jobs;
+}
+
+GateKind kind_of_counts(const GateOptions& options) {
+  refuse(options.job.empty(), "COMMAND is missing: gradsync gate counts FILE -- torchrun ...");
+  refuse(options.update && !options.html.empty(),
+         "--update: got --html, a page on what differs: expected one of them");
+  if (!options.on.empty()) paper::require_gpus(options.on);
+  return GateKind::Counts;
+}
+
+GateKind kind_of(const GateOptions& options) {
+  refuse(!options.job.empty() && options.form != GateForm::Counts,
+         "got a command behind \"--\": gradsync gate counts FILE -- COMMAND holds it against a "
+         "file");
+  switch (options.form) {
+    case GateForm::Builds:
+      return kind_of_builds(options);
+    case GateForm::Commands:
+      return kind_of_commands(options);
+    case GateForm::Counts:
+      return kind_of_counts(options);
+    case GateForm::SelfTest:
+      break;
+  }
+  return options.replay.empty() ? GateKind::SelfTest : GateKind::Replay;
+}
+
 }  // namespace
+
+bool names_build(const std::string& text) {
+  std::error_code too_long;
+  return fs::is_directory(text, too_long) ||
+         (fs::path(text).filename() == "gradsync" && is_path(text));
+}
 
 GateQuestion read_gate_question(const GateOptions& options) {
   GateQuestion question;

@@ -17,8 +17,12 @@ struct SelfTestOptions {
   int starts = 25;  // of each: one gate, fifteen for its looks and ten to confirm
 };
 
+// The four questions, each a command of its own: `gradsync gate builds`.
+enum class GateForm { Builds, Commands, Counts, SelfTest };
+
 // As on the command line; "": not given.
 struct GateOptions {
+  GateForm form = GateForm::Builds;
   session::RunOptions run;  // the plan with its overrides, --out, --json, --quiet
   std::string gates;
   std::string baseline;
@@ -26,7 +30,7 @@ struct GateOptions {
   std::string python;  // of training commands
   std::string against;
   std::string results;
-  std::string counts;            // the file that a training command is held against
+  std::string counts;            // Counts: the file that a training command is held against
   bool update = false;           // it is written instead
   std::string on;                // GPUs of paper that it has; "": the machine's own devices
   std::vector<std::string> job;  // that command, word by word
@@ -39,7 +43,6 @@ struct GateOptions {
   std::string markdown;
   std::string html;
   bool counts_only = false;
-  bool selftest = false;
   SelfTestOptions selftest_options;
   std::string replay;
 };
@@ -64,6 +67,9 @@ struct GateQuestion {
   std::vector<gate::RowFilter> rows;    // none: all
   std::optional<double> time_budget_s;  // absent: what the plan needs
 };
+
+// Whether `text` names a build, and not a command that happens to end with one's name.
+bool names_build(const std::string& text);
 
 // Returns the question that the options ask; the command line goes before a gate file.
 // Errors: ConfigError where they ask none, or two at once.

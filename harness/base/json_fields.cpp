@@ -1,11 +1,11 @@
 #include "harness/base/json_fields.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/nearest.h"
 #include "harness/base/whole_file.h"
 
 namespace gradsync {
@@ -94,7 +94,7 @@ void JsonFields::finish() const {
   for (const auto& [name, value] : object_.items()) {
     if (!known_.contains(name)) {
       throw ConfigError(file_, path_ + name, "an unknown field",
-                        fmt::format("one of {}", fmt::join(known_, ", ")));
+                        one_of_names(name, {known_.begin(), known_.end()}));
     }
   }
 }

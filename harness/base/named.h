@@ -2,13 +2,13 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/base/nearest.h"
 
 namespace gradsync {
 
@@ -20,7 +20,7 @@ const Entry* entry_named(const std::vector<Entry>& entries, const std::string& n
 }
 
 // Returns the entry whose `name` is the one asked for; `kind` says what it is a name of ("model").
-// Errors: ConfigError with every name there is.
+// Errors: ConfigError with the nearest names, or all that there are.
 template <typename Entry>
 const Entry& find_named(const std::vector<Entry>& entries, const std::string& kind,
                         const std::string& name) {
@@ -28,7 +28,7 @@ const Entry& find_named(const std::vector<Entry>& entries, const std::string& ki
   std::vector<std::string> names;
   for (const Entry& entry : entries) names.push_back(entry.name);
   throw ConfigError(
-      fmt::format("unknown {} '{}', expected one of {}", kind, name, fmt::join(names, ", ")));
+      fmt::format("unknown {} '{}', expected {}", kind, name, one_of_names(name, names)));
 }
 
 }  // namespace gradsync

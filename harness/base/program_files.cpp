@@ -1,7 +1,6 @@
 #include "harness/base/program_files.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +8,7 @@
 
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"
+#include "harness/base/nearest.h"
 
 namespace gradsync {
 namespace {
@@ -83,8 +83,8 @@ std::string find_json_file(const std::string& kind, const std::string& name,
   }
   std::error_code error;
   if (fs::is_regular_file(name, error)) return name;
-  throw ConfigError(fmt::format("{} '{}': no such {} or file, expected one of {}, or a file", kind,
-                                name, kind, fmt::join(names, ", ")));
+  throw ConfigError(fmt::format("{} '{}': no such {} or file, expected a file, or {}", kind, name,
+                                kind, one_of_names(name, names)));
 }
 
 std::vector<std::string> files_with(const std::string& directory, std::string_view prefix,

@@ -1,4 +1,4 @@
-// What an optimizer step of a training job communicates, checked in: `gradsync gate --counts FILE`
+// What an optimizer step of a training job communicates, checked in: `gradsync gate counts FILE`
 // holds the job against the file from then on.
 //
 // A file has no times and nothing of a machine, so it is as good on the next one. Ranks that do the

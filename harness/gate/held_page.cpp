@@ -147,7 +147,7 @@ std::string how_to_renew(const HeldPage& page) {
   const std::string& gpus = page.seen.gpus_of_paper;
   return fmt::format(
       "<details><summary>If this is meant</summary>\n\nRenew the file, and check it in with the "
-      "change:\n\n```sh\ngradsync gate --counts {} --update {}-- {}\n```\n\n</details>\n",
+      "change:\n\n```sh\ngradsync gate counts {} --update {}-- {}\n```\n\n</details>\n",
       page.file, gpus.empty() ? "" : fmt::format("--on {} ", gpus), page.command);
 }
 

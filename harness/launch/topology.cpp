@@ -1,7 +1,6 @@
 #include "harness/launch/topology.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/base/nearest.h"
 #include "harness/base/program_files.h"
 #include "harness/base/units.h"
 
@@ -96,9 +96,9 @@ Topology read_topology(const std::string& name, const std::string& directory, in
   if (bare_word && fs::is_regular_file(shipped)) return parse_topology(shipped, scale);
   if (!bare_word || name.ends_with(".json")) return parse_topology(name, scale);
   if (const auto topology = parse_bare(name)) return *topology;
-  throw ConfigError(fmt::format(
-      "topology '{}': no such topology; expected one of {} (in {}), a file, or NODESxRANKS", name,
-      fmt::join(list_topologies(directory), ", "), directory));
+  throw ConfigError(
+      fmt::format("topology '{}': no such topology; expected a file, NODESxRANKS as in 2x4, or {}",
+                  name, one_of_names(name, list_topologies(directory))));
 }
 
 std::vector<std::string> list_topologies(const std::string& directory) {

@@ -9,6 +9,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
+#include "harness/base/nearest.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/plan_fields.h"
@@ -62,13 +63,13 @@ std::vector<std::string> part_names(const json& plan) {
   for (const Condition& condition : conditions()) keys.push_back(condition.name);
   for (const Axis& axis : axes()) keys.push_back(axis.name);
   std::sort(keys.begin(), keys.end());
-  std::string expected = fmt::format("one of {}", fmt::join(keys, ", "));
+  const std::string key = change.text.substr(0, change.text.find('='));
+  std::string expected = one_of_names(key, keys);
   const auto parts = part_names(plan);
   if (!parts.empty()) {
     expected +=
         fmt::format(", or a part's name ({}), a dot and one of these", fmt::join(parts, ", "));
   }
-  const std::string key = change.text.substr(0, change.text.find('='));
   throw ConfigError("--set " + change.text, key, "an unknown field", expected);
 }
 

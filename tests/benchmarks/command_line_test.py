@@ -1,7 +1,7 @@
 """What is wrong on the command line or in a file is refused in one sentence, before a rank runs.
 
-Covers: gradsync.cpp, list_command.cpp, plan_options.cpp, run_command.cpp, run_options.cpp,
-exit_status.cpp.
+Covers: gradsync.cpp, gate_spelling.cpp, list_command.cpp, plan_options.cpp, run_command.cpp,
+run_options.cpp, wrong_call.cpp, exit_status.cpp.
 """
 
 import json
@@ -85,16 +85,37 @@ class OptionsTest(ProgramTest):
 
     def test_usage(self):
         for arguments, expected in (
-            (("run", "smoke", "--bogus"), "--bogus"),
+            (("run", "smoke", "--bogus"), "--bogus: gradsync run has no such option"),
+            (("run", "smoke", "--stpes", "3"), "did you mean --steps?"),
             (("run",), "PLAN is required"),
-            ((), "subcommand"),
-            (("walk",), "subcommand"),
+            ((), "which COMMAND? one of watch, judge"),
+            (("walk",), "walk: gradsync has no such command"),
+            (("runn", "smoke"), "did you mean run?"),
+            (("predict", "memroy", "mlp"), "did you mean memory?"),
+            (("watch", "torchrun", "train.py"), "gradsync watch -- torchrun train.py"),
             (("list", "fruit"), "fruit"),
             (("report",), "DIR is required"),
             (("report", "x", "--format", "pdf"), "pdf"),
         ):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.call(*arguments), expected, "--help")
+
+    def test_the_older_spelling_of_a_gate_works_and_says_the_new_one(self):
+        for older, now in (
+            (("--counts", "none.json", "--", "true"), "gate counts none.json"),
+            (("--counts=none.json", "--update", "--html", "x", "--", "true"), "counts none.json"),
+            (("smoke", "--baseline", "no", "--candidate", "no"), "gate builds smoke --baseline no"),
+            (("--quiet", "smoke", "--against", "no"), ""),
+            (("--gates", "none"), "gate builds --gates none"),
+            (("--baseline", "no a", "--candidate", "no"), "gate commands --baseline 'no a'"),
+            (("--selftest", "--rows", "model=x", "--starts", "0"), "gate selftest --rows model=x"),
+            (("--replay", "none"), "gate selftest --replay none"),
+        ):
+            with self.subTest(older=older):
+                outcome = self.call("gate", *older)
+                self.assertNotEqual(outcome.status, 0)
+                self.assertEqual(bool(now), "this is now spelled: gradsync gate" in outcome.err)
+                self.assertIn(now, outcome.err)
 
     def test_what_to_resume_or_replace_must_be_said(self):
         for flag in ("--resume", "--force"):

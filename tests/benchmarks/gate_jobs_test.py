@@ -1,4 +1,4 @@
-"""gradsync gate between two training commands: real jobs of two ranks that take turns.
+"""gradsync gate commands: two training commands: real jobs of two ranks that take turns.
 
 No verdict on times is expected that a busy machine could not give.
 
@@ -63,7 +63,7 @@ def two_ranks(script, *arguments):
 class GateJobsTest(ProgramTest):
     def start_gate(self, baseline, candidate, *options, **more):
         return self.start(
-            *("gate", "--baseline", baseline, "--candidate", candidate),
+            *("gate", "commands", "--baseline", baseline, "--candidate", candidate),
             *("--out", self.place / "gate", "--time-budget", "1000m", *options),
             env={
                 "XDG_CACHE_HOME": str(CACHE),
@@ -155,11 +155,12 @@ class Counts(GateJobsTest):
 class BadInput(GateJobsTest):
     def test_what_is_no_pair_of_commands(self):
         job = two_ranks(*PROPER)
-        self.assert_refused(self.gate(PROGRAM, job), "a build and a command")
+        self.assert_refused(self.gate(PROGRAM, job), "the build", "a training command")
         self.assert_refused(self.gate("'unclosed", job), "--baseline", "a closing '")
-        self.assert_refused(self.gate(job, job, "--rows", "strategy=no_sync"), "no plan")
-        refused = self.call("gate", self.plan_file(QUICK), "--baseline", job, "--candidate", job)
-        self.assert_refused(refused, "--baseline", "without one")
+        self.assert_refused(self.gate(job, job, "--rows", "strategy=no_sync"), "no such option")
+        jobs = ("--baseline", job, "--candidate", job)
+        refused = self.call("gate", "builds", self.plan_file(QUICK), *jobs)
+        self.assert_refused(refused, "--baseline", "the command", "gate commands")
 
     def test_commands_that_do_not_start(self):
         missing = command(TORCH_PYTHON, self.place / "missing.py")

@@ -4,7 +4,7 @@ A candidate that behaves differently is the real program behind a script that ch
 or is asked: what the gate sees is what such a build would say. No verdict on times is expected that
 a busy machine could not give: there it may be undecided or unfit, but never what is wrong.
 
-Covers: gate_arms.cpp, gate_builds.cpp, gate_command.cpp, gate_progress.cpp,
+Covers: gate_answers.cpp, gate_arms.cpp, gate_builds.cpp, gate_command.cpp, gate_progress.cpp,
 gate_question.cpp, gate_runs.cpp, gate_selftest.cpp, gate_stages.cpp.
 """
 
@@ -136,6 +136,7 @@ class GateTest(ProgramTest):
     ):
         return self.call(
             "gate",
+            "builds",
             self.plan_file(plan),
             "--baseline",
             baseline,
@@ -254,6 +255,7 @@ class Times(GateTest):
     def test_without_a_budget_it_takes_what_the_plan_needs_and_says_so_before(self):
         process = self.start(
             "gate",
+            "builds",
             self.plan_file(PACED),
             *("--baseline", PROGRAM, "--candidate", PROGRAM, "--out", self.place / "gate"),
         )
@@ -273,6 +275,7 @@ class Times(GateTest):
     def test_ctrl_c_ends_everything(self):
         process = self.start(
             "gate",
+            "builds",
             self.plan_file(ROWS),
             *("--baseline", PROGRAM, "--candidate", PROGRAM, "--out", self.place / "gate"),
         )
@@ -302,7 +305,7 @@ class Slow(GateTest):
     def test_another_one_adds_to_what_lies_there(self):
         def measure(row):
             return self.call(
-                *("gate", "--selftest", self.plan_file(ROWS), "--rows", f"strategy={row}"),
+                *("gate", "selftest", self.plan_file(ROWS), "--rows", f"strategy={row}"),
                 *("--extra-work", "0%", "--starts", "1", "--out", self.place / "rates"),
             )
 
@@ -316,7 +319,7 @@ class Slow(GateTest):
 
 class SelfTest(GateTest):
     def test_its_turns_are_kept_and_decided_again(self):
-        arguments = ("gate", "--selftest", self.plan_file(ROWS), "--rows", "strategy=no_sync")
+        arguments = ("gate", "selftest", self.plan_file(ROWS), "--rows", "strategy=no_sync")
         work = ("--extra-work", "0%,50%", "--starts", "1")
         measured = self.call(*arguments, *work, "--out", self.place / "rates")
         self.assertEqual(measured.status, 0, measured.err)
@@ -329,7 +332,7 @@ class SelfTest(GateTest):
         for family in families:
             [row] = family["rows"]
             self.assertEqual([turn["start"] for turn in row["turns"]], [0] * 10)
-        again = self.call("gate", "--replay", self.place / "rates")
+        again = self.call("gate", "selftest", "--replay", self.place / "rates")
         self.assertEqual((again.status, again.out), (0, measured.out), again.err)
 
 
@@ -338,6 +341,7 @@ class Stored(GateTest):
         self.run_plan(ROWS, out="stored")
         outcome = self.call(
             "gate",
+            "builds",
             "--against",
             self.place / "stored",
             "--counts-only",
@@ -354,7 +358,7 @@ class Stored(GateTest):
         lines[-1] = json.dumps(trial)
         (self.place / "stored" / "trials.jsonl").write_text("\n".join(lines) + "\n")
         outcome = self.call(
-            "gate", "--against", self.place / "stored", "--out", self.place / "other"
+            "gate", "builds", "--against", self.place / "stored", "--out", self.place / "other"
         )
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
 
@@ -394,14 +398,21 @@ class Claims(GateTest):
         for limit, verdict in (({"at_least": 0.0001}, PASS), ({"at_least": 1000}, REGRESSION)):
             with self.subTest(limit=limit):
                 outcome = self.call(
-                    *("gate", "--gates", self.gates(**limit), "--results", self.place / "stored"),
+                    *(
+                        "gate",
+                        "builds",
+                        "--gates",
+                        self.gates(**limit),
+                        "--results",
+                        self.place / "stored",
+                    ),
                     *("--out", self.place / "gate", "--force"),
                 )
                 self.assertEqual(outcome.status, verdict, outcome.out + outcome.err)
 
     def test_of_a_fresh_run(self):
         outcome = self.call(
-            "gate", "--gates", self.gates(at_most=1000), "--out", self.place / "gate"
+            "gate", "builds", "--gates", self.gates(at_most=1000), "--out", self.place / "gate"
         )
         # One launch has no interval, and what has none proves nothing.
         self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
@@ -413,11 +424,13 @@ class Claims(GateTest):
 class BadInput(GateTest):
     def test_nothing_to_compare(self):
         plan = self.plan_file(ROWS)
-        self.assert_refused(self.call("gate", plan), "nothing to compare")
-        self.assert_refused(self.call("gate", plan, "--baseline", PROGRAM), "--candidate")
-        self.assert_refused(
-            self.call("gate", "--baseline", PROGRAM, "--candidate", PROGRAM), "PLAN is missing"
-        )
+        self.assert_refused(self.call("gate"), "which COMMAND?", "builds")
+        builds = ("gate", "builds")
+        self.assert_refused(self.call(*builds, plan), "nothing to compare")
+        self.assert_refused(self.call(*builds, plan, "--baseline", PROGRAM), "--candidate")
+        both = ("--baseline", PROGRAM, "--candidate", PROGRAM)
+        self.assert_refused(self.call(*builds, *both), "PLAN is missing")
+        self.assert_refused(self.call("gate", "commands", *both), "the build", "gate builds PLAN")
 
     def test_no_build(self):
         self.assert_refused(self.gate(candidate=self.place / "nowhere"), "nowhere")

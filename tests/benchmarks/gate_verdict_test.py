@@ -34,7 +34,15 @@ class GateVerdictTest(ProgramTest):
         self.gates = getattr(self, "gates", 0) + 1
         out = self.place / f"gate{self.gates}"
         outcome = self.call(
-            *("gate", self.plan_file(plan), "--baseline", baseline, "--candidate", candidate),
+            *(
+                "gate",
+                "builds",
+                self.plan_file(plan),
+                "--baseline",
+                baseline,
+                "--candidate",
+                candidate,
+            ),
             *("--out", out, "--time-budget", "60m", *options),
         )
         file = out / "gate.json"

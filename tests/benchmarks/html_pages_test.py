@@ -115,7 +115,14 @@ class CommandLineTest(ProgramTest):
     def test_a_gate_of_claims_writes_its_page(self):
         file = self.place / "gate.html"
         outcome = self.call(
-            *("gate", "--gates", "slowdown_table", "--results", published("slowdown_table")),
+            *(
+                "gate",
+                "builds",
+                "--gates",
+                "slowdown_table",
+                "--results",
+                published("slowdown_table"),
+            ),
             *("--out", self.place / "gate", "--html", file),
         )
         self.assertIn(outcome.status, (0, 1, 3), outcome.err)

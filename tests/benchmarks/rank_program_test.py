@@ -63,7 +63,7 @@ class AloneTest(ProgramTest):
         self.assertFalse((self.place / "run").exists(), "a refused run has made its directory")
         builds = ("--baseline", self.alone, "--candidate", self.alone)
         out = ("--out", self.place / "gate")
-        gate = self.call_alone("gate", self.plan_file(QUICK), *builds, *out)
+        gate = self.call_alone("gate", "builds", self.plan_file(QUICK), *builds, *out)
         self.assertEqual(gate.status, 4, gate.err)
         self.assertIn(WITHOUT, " ".join(gate.out.split()))
 

@@ -46,7 +46,7 @@ class CiExamples(unittest.TestCase):
         for words in (
             "harness/setup",
             "harness/cmake/build release gradsync",
-            "gradsync gate gate",
+            "gradsync gate builds gate",
         ):
             self.assertIn(words, whole)
         for option in ("--baseline ../baseline/build/release", "--candidate build/release"):

@@ -49,11 +49,11 @@ MISSPELT = (
     "gradsync predict memory mixtral_mini --wrapper fdsp",
     "gradsync search memory_sweep --set parts=shard --smallest memory_budget_bytes",
     "gradsync search memory_sweep --largest accumulation",
-    "gradsync gate gates --baseline old/build --candidate build",
-    "gradsync gate gate --baseline old/build --candidate build --margn 1%",
-    "gradsync gate gate --selftest --rows strategy=nosync",
+    "gradsync gate builds gates --baseline old/build --candidate build",
+    "gradsync gate builds gate --baseline old/build --candidate build --margn 1%",
+    "gradsync gate selftest gate --rows strategy=nosync",
     "gradsync watch --jsn watched.json -- true",
-    "gradsync gate --counts counts.json --updat -- true",
+    "gradsync gate counts counts.json --updat -- true",
     "gradsync completion bsh",
     "GRADSYNC_TROCH=/x gradsync list plans",
     "cmake build/release -DGRADSYNC_MODEL=x",
@@ -119,6 +119,18 @@ class ExamplesTest(ProgramTest):
                         self.check(call)
         self.assertGreater(len(checked), 50)
         self.assertEqual(unchecked, set(UNCHECKED), "what no page has needs no exception")
+
+    def test_every_example_of_a_help_screen_works(self):
+        commands = re.findall(r"^  (\w+) ", self.ask(["--help"]).out, re.MULTILINE)
+        checked = []
+        for command in commands:
+            _, _, shown = self.ask([command, "--help"]).out.partition("\nExample\n")
+            for example in re.split(r"^  (?=gradsync )", shown, flags=re.MULTILINE):
+                for call in self.sandbox.calls_of(" ".join(example.split())):
+                    checked.append(call)
+                    with self.subTest(example=str(call)):
+                        self.check(call)
+        self.assertGreater(len(checked), 12)
 
     def test_what_is_misspelt_is_found(self):
         for example in MISSPELT:
@@ -196,32 +208,36 @@ class ExamplesTest(ProgramTest):
         options, job = rest[: rest.index("--")], rest[rest.index("--") :]
         self.refused_for("nowhere", ["equal", *options, "--python", "nowhere", *job], (UNFIT,))
 
+    def ask_gate(self, rest, variables):
+        getattr(self, f"gate_of_{rest[0]}")(rest[1:])
+
     def gate_of_counts(self, rest):
         options, job = rest[: rest.index("--")], rest[rest.index("--") :]
         nowhere = ("--python", "nowhere", "--out", "left")
         writes = "--update" in options
         text, status = ("nowhere", UNFIT) if writes else ("--update writes it", USAGE)
-        self.refused_for(text, ["gate", *options, *nowhere, *job], (status,))
+        self.refused_for(text, ["gate", "counts", *options, *nowhere, *job], (status,))
 
-    def ask_gate(self, rest, variables):
-        if "--counts" in rest:
-            self.gate_of_counts(rest)
-            return
+    def gate_of_commands(self, rest):
+        nowhere = ("--python", "nowhere", "--out", "left")
+        self.refused_for("nowhere", ["gate", "commands", *rest, *nowhere], (UNFIT,))
+
+    def gate_of_builds(self, rest):
+        self.rows_of(rest)
+        (baseline,) = values(rest, "--baseline")
+        self.refused_for(baseline, ["gate", "builds", *rest, "--out", "left"])
+
+    def gate_of_selftest(self, rest):
+        self.rows_of(rest)
+        given = [word for word in rest if word != "--out" and word not in values(rest, "--out")]
+        self.refused_for(TAKEN, ["gate", "selftest", *given, "--out", TAKEN])
+
+    def rows_of(self, rest):
         plan = [word for word in rest[:1] if not word.startswith("-")]
-        is_about_itself = "--selftest" in rest
-        cells = self.plan_part(rest, *(plan or ["gate"])) if plan or is_about_itself else []
+        cells = self.plan_part(rest, *(plan or ["gate"]))
         for row in values(rest, "--rows"):
             wanted = dict(pair.split("=") for pair in row.split(","))
             self.assertTrue([cell for cell in cells if wanted.items() <= cell.items()], row)
-        if is_about_itself:
-            given = [word for word in rest if word != "--out" and word not in values(rest, "--out")]
-            self.refused_for(TAKEN, ["gate", *given, "--out", TAKEN])
-        elif plan:
-            (baseline,) = values(rest, "--baseline")
-            self.refused_for(baseline, ["gate", *rest, "--out", "left"])
-        else:
-            nowhere = ("--python", "nowhere", "--out", "left")
-            self.refused_for("nowhere", ["gate", *rest, *nowhere], (UNFIT,))
 
     def run_of_a_plan(self, arguments, variables):
         has_plan = arguments and not arguments[0].startswith("-")

@@ -176,7 +176,7 @@ class Stored:
 
 def gate_folder(name):
     folder = f"results/gate/{name}"
-    made = f"gradsync gate --selftest --out {folder}"
+    made = f"gradsync gate selftest --out {folder}"
     return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
 
 

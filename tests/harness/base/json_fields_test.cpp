@@ -125,7 +125,8 @@ TEST(JsonFields, FinishRefusesUnknownFieldsAndNamesTheKnown) {
   fields.positive_int("steps");
   fields.string("about", "");
   EXPECT_EQ(complaint([&] { fields.finish(); }),
-            "plan.json: field 'stepz': got an unknown field, expected one of about, steps");
+            "plan.json: field 'stepz': got an unknown field, expected one of about, steps "
+            "(did you mean steps?)");
 }
 
 TEST(JsonFields, OnlyAnObjectHasFields) {

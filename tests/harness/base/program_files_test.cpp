@@ -45,8 +45,10 @@ TEST_F(NamedFiles, NamesWhatThereIsWhereItIsNot) {
     find_json_file("gate", "smok", directory_);
     FAIL() << "found";
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "gate 'smok': no such gate or file, expected one of all, smoke, or a file");
+    EXPECT_STREQ(
+        error.what(),
+        "gate 'smok': no such gate or file, expected a file, or one of all, smoke (did you "
+        "mean smoke?)");
   }
 }
 

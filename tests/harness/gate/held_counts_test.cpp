@@ -202,7 +202,7 @@ TEST(HeldPageTest, ACommentMarksWhatDiffersAndSaysHowToRenewIt) {
   EXPECT_THAT(comment, HasSubstr("**9** |"));
   EXPECT_THAT(comment, HasSubstr("| micro-batches     |           4 |        4 |"));
   EXPECT_THAT(comment, HasSubstr("- micro-batch 1: 2 more all_reduces"));
-  EXPECT_THAT(comment, HasSubstr("gradsync gate --counts counts.json --update -- torchrun"));
+  EXPECT_THAT(comment, HasSubstr("gradsync gate counts counts.json --update -- torchrun"));
   EXPECT_THAT(held_markdown(page_of(1)), Not(HasSubstr("--update")));
   HeldPage on_paper = page_of(4);
   on_paper.seen.gpus_of_paper = "8xh100";

@@ -375,9 +375,10 @@ TEST(Cells, AxesAreNonEmptyLists) {
 }
 
 TEST(Cells, UnknownAxisNamesThoseThereAre) {
-  EXPECT_THAT(complaint_about_axis("modell", {"mlp"}),
-              HasSubstr("field 'cells.modell': got an unknown field, expected one of "
+  EXPECT_THAT(complaint_about_axis("fruit", {"mlp"}),
+              HasSubstr("field 'cells.fruit': got an unknown field, expected one of "
                         "accumulation_steps, activation_checkpointing"));
+  EXPECT_THAT(complaint_about_axis("modell", {"mlp"}), HasSubstr("(did you mean model"));
 }
 
 TEST(Cells, NoCellTwice) {

@@ -97,10 +97,11 @@ TEST(Overrides, PartsCanBeChosen) {
 }
 
 TEST(Overrides, UnknownKeysNameThoseThereAre) {
-  EXPECT_THAT(override_error("stepz=3"),
-              AllOf(HasSubstr("--set stepz=3: field 'stepz': got an unknown field, expected one of "
+  EXPECT_THAT(override_error("fruit=3"),
+              AllOf(HasSubstr("--set fruit=3: field 'fruit': got an unknown field, expected one of "
                               "about, accumulation_steps, activation_checkpointing"),
                     HasSubstr(" steps,")));
+  EXPECT_THAT(override_error("stepz=3"), HasSubstr("names (did you mean steps?)"));
   for (const char* text : {"cells.steps=3", "cells.stepz=3", "slo.steps=3", "slow.seed=3",
                            "slow.stepz=3", "fast.parts=slow", "schema=x"}) {
     EXPECT_THAT(
@@ -202,7 +203,8 @@ TEST_F(ReadPlan, NamesResolveToFiles) {
     FAIL() << "resolved a plan that is not there";
   } catch (const ConfigError& problem) {
     EXPECT_EQ(std::string(problem.what()),
-              "plan 'smple': no such plan or file, expected one of other, sample, or a file");
+              "plan 'smple': no such plan or file, expected a file, or one of other, sample (did "
+              "you mean sample?)");
   }
 }
 

@@ -75,11 +75,14 @@ TEST(ParsePlan, StepsOfAPartReplaceTotalStepsOfThePlan) {
 
 TEST(ParsePlan, UnknownFieldNamesThoseThereAre) {
   EXPECT_EQ(
-      complaint_about("step", 3),
-      "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
+      complaint_about("fruit", 3),
+      "p.json: field 'fruit': got an unknown field, expected one of about, backend, cells, "
       "device, distance_steps, every_micro_batch, fold_from_bytes, gloo_loop, launches, name, on, "
       "parts, rounds, schema, seed, steps, threads_per_rank, timed, "
       "timeout_s, total_steps, warmup_steps, window_rule");
+  EXPECT_EQ(complaint_about("step", 3),
+            "p.json: field 'step': got an unknown field, expected one of 22 names (did you mean "
+            "steps?)");
   json parts = sample_plan_in_parts();
   parts["parts"][1]["seed"] = 3;
   EXPECT_THAT(complaint(parts), HasSubstr("field 'parts[1].seed': got an unknown field"));

@@ -1,0 +1,15 @@
+// The older spelling of `gradsync gate`, whose options alone said which question was asked.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradsync::cli {
+
+// Returns the words behind "gradsync" as they are spelled now, or nothing where they are no gate in
+// the older spelling: {"gate", "--counts", "FILE"} is {"gate", "counts", "FILE"}. `words` end
+// before the "--" of a training command.
+std::optional<std::vector<std::string>> respelled_gate(const std::vector<std::string>& words);
+
+}  // namespace gradsync::cli
