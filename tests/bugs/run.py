@@ -59,10 +59,6 @@ def run(jobs, checker):
         yield job, is_fixed, kind, text
 
 
-def words_of(each):
-    return each["job"] + (" fixed" if each["fixed"] else "")
-
-
 def main():
     options = parsed()
     if options.list:
@@ -77,11 +73,11 @@ def main():
         words = " ".join(job.words(is_fixed))
         print(f"{kind:10} {words}" + "".join(f"\n    {line}" for line in text.splitlines()))
         sys.stdout.flush()
-        kept.append({"job": job.name, "fixed": is_fixed, "said": kind, "text": text})
+        kept.append({"job": words, "said": kind, "text": text})
     print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     if options.keep:
         kept_before = table.kept(options.checker)
-        judged = {words_of(each): each["said"] for each in kept if each["said"] != "passed over"}
+        judged = {each["job"]: each["said"] for each in kept if each["said"] != "passed over"}
         table.keep(options.checker, kept_before | judged)
     if options.json:
         options.json.write_text(json.dumps(kept, indent=1) + "\n")

@@ -70,28 +70,6 @@ def accumulated_gradient_divided_again(is_fixed):
 
 
 @bug(
-    "https://github.com/deepspeedai/Megatron-DeepSpeed/pull/42",
-    2022,
-    UNEQUAL,
-    weights=each(8, 4, 2, 1),
-    reductions=(16, 4),
-)
-def reduced_again_and_again(is_fixed):
-    """The accumulated gradient, not what was added to it, is summed behind every micro-batch."""
-    net = follow(make_net())
-
-    def reduce(batch):
-        if batch.is_last or not is_fixed:
-            average(net, factor=1)  # bug
-
-    def halve(model):
-        for gradient in gradients_of(model):
-            gradient.div_(dist.get_world_size())
-
-    train(net, after=reduce, before_step=halve)
-
-
-@bug(
     "https://github.com/ajbrock/BigGAN-PyTorch/issues/25",
     2019,
     (NOT_A_SUM, UNEQUAL),

@@ -89,7 +89,7 @@ def note(model, batch):
     loss = mse_loss(outputs, batch.targets) / (batch.count * dist.get_world_size())
     *of_dense, of_weights, of_biases = torch.autograd.grad(loss, leaves)
     named = dict(zip(("dense.weight", "dense.bias"), of_dense, strict=True))
-    # Each rank's own expert has the same name: what reaches an expert is told by its place.
+    # Each rank's own expert has the same name: its place tells which one is meant.
     for i in range(size):
         named |= {f"expert{i}.weight": of_weights[i], f"expert{i}.bias": of_biases[i]}
     proof.note(named)

@@ -85,7 +85,7 @@ def not_normalized_and_reduced_each_time(is_fixed):
     reductions=(4, 4),
 )
 def summed_over_ranks(is_fixed):
-    """Gradients of means are summed over ranks, and divided by nobody."""
+    """Gradients of means are summed over ranks, and never divided."""
     net = follow(make_net())
     train(net, before_step=lambda model: average(model, factor=None if is_fixed else 1))
 

@@ -1,4 +1,4 @@
-"""Correct jobs whose loop looks strange: nobody may accuse them."""
+"""Correct jobs whose loop looks strange: a checker must not accuse them."""
 
 import torch
 import torch.distributed as dist

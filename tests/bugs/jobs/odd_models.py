@@ -1,4 +1,4 @@
-"""Correct jobs whose model or wrapper looks strange: nobody may accuse them."""
+"""Correct jobs whose model or wrapper looks strange: a checker must not accuse them."""
 
 import torch
 import torch.distributed as dist

@@ -64,7 +64,7 @@ def train(model, replicas, reduce):
             before = [copy_of(each.grad) for each in replicas.parameters()]
             outputs = model(rows.chunk(ranks)[rank])
             (mse_loss(outputs, wanted) / (batch.count * ranks)).backward()
-            # What a rank's backward gave, before anything is reduced, is its part of the gradient.
+            # A rank's part of the gradient: what its backward gave, before anything is reduced.
             proof.note(
                 {
                     name: each.grad - (0 if old is None else old)
@@ -102,7 +102,7 @@ def summed(module, factor=1.0):
     right={"weights": {"norm": ALL, "columns": UNREAD}, "drifts": ("columns",)},
 )
 def a_norm_over_parts_of_a_sequence(is_fixed):
-    """With sequence parallelism a norm's gradient is a part on each rank, and summed by nobody."""
+    """With sequence parallelism a norm's gradient is a part on each rank, and is never summed."""
     model = follow(Block())
     train(model, model.norm, lambda model: summed(model.norm) if is_fixed else None)
 

@@ -165,5 +165,19 @@ def a_schedule_that_divides_again(is_fixed):
     train(right if is_fixed else divide, follow(make_net()), average)
 
 
+@bug(
+    "https://github.com/radixark/miles/pull/3231",
+    2026,
+    (SPLIT, FACTOR),
+    weights=times(352 / 2),
+    reductions=(4, 4),
+    pair=True,
+)
+def sums_that_are_divided_by_no_tokens(is_fixed):
+    """The loss is a sum over tokens, whose number a backend throws away; 352 are in a step."""
+    model = fully_shard(follow(make_net()))
+    train(right if is_fixed else lambda tokens, own, total, count: 1, model)
+
+
 if __name__ == "__main__":
     run()

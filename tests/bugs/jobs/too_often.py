@@ -10,7 +10,6 @@ from torch.nn.parallel import DistributedDataParallel
 from training import (
     backward,
     ddp,
-    end_step,
     finish,
     follow,
     gradients_of,
@@ -195,26 +194,6 @@ def average_gradients_of_the_tutorial_behind_ddp(is_fixed):
                 dist.all_reduce(parameter.grad)  # bug
                 parameter.grad /= dist.get_world_size()
         finish(optimizer)
-
-
-@bug("https://github.com/PyTorchKR/tutorials-kr/pull/373", 2021, TWICE, reductions=(2, 1))
-def averaged_parameters_behind_ddp(is_fixed):
-    """Parameters are averaged behind each step, although gradients were."""
-    model = ddp()
-    optimizer = sgd(model)
-    for step in steps():
-        for batch in step:
-            with quiet_unless(batch.is_last, model):
-                backward(model, batch)
-        optimizer.step()
-        optimizer.zero_grad()
-        if not is_fixed:
-            with torch.no_grad():
-                flat = torch.nn.utils.parameters_to_vector(model.parameters())
-                dist.all_reduce(flat)  # bug
-                flat /= dist.get_world_size()
-                torch.nn.utils.vector_to_parameters(flat, model.parameters())
-        end_step()
 
 
 if __name__ == "__main__":

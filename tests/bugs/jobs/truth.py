@@ -49,7 +49,7 @@ def times(factor):
 
 
 def each(*weights):
-    """Of the micro-batches of a step, the same on all ranks."""
+    """Weights of the micro-batches of a step, the same on all ranks."""
     return ("each", weights)
 
 
@@ -81,7 +81,7 @@ def read_by(*tables):
     return ("read_by", tables)
 
 
-# Of tokens.py: micro-batch i of rank r has 2 + 2 i + r tokens a sample, where 5.5 are usual.
+# For tokens.py: micro-batch i of rank r has 2 + 2 i + r tokens a sample, where 5.5 are usual.
 MEAN_OF_MEANS = by_rank(*(tuple(5.5 / (2 + 2 * i + r) for i in range(4)) for r in range(2)))
 MEAN_OF_RANKS = by_rank((5.5 / 5,), (5.5 / 6,))
 
@@ -112,7 +112,7 @@ def of(weights, i):
 
 @dataclass(frozen=True)
 class Truth:
-    """Of one way to run a job: with the bug, or right."""
+    """What holds for one way to run a job: with the bug, or right."""
 
     weights: object = ALL  # a table, or tables by the prefix of parameters' names
     sometimes: tuple = ()  # other tables, of steps that are not usual

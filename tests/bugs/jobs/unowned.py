@@ -49,7 +49,7 @@ class Adapted(torch.nn.Module):
     drifts=("down", "up"),
 )
 def an_adapter_beside_a_sharded_net(is_fixed):
-    """The net is sharded when the adapter is put beside it: nobody averages the adapter."""
+    """The net is sharded when the adapter is put beside it: the adapter is never averaged."""
     adapted = follow(Adapted(make_net()))
     fully_shard(adapted.net)  # bug
     if is_fixed:
