@@ -277,7 +277,6 @@ def cleared_by_a_loss_that_is_not_finite(is_fixed):
     DROPPED,
     weights=times(1),
     sometimes=(each(0, 0, 1, 1, 1, 1),),
-    right={"weights": times(1)},
 )
 def partial_window_is_thrown_away(is_fixed):
     """An epoch of six micro-batches has a window of four, and a rest that the next one clears."""

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import (
     backward,
@@ -15,6 +16,7 @@ from training import (
     gradients_of,
     loss_of,
     make_net,
+    note,
     proof,
     quiet_unless,
     run,
@@ -33,7 +35,8 @@ def nothing_is_quiet(is_fixed):
     for step in steps():
         for batch in step:
             with quiet_unless(batch.is_last or not is_fixed, model):
-                (loss_of(model, batch) / batch.count).backward()  # bug
+                note(batch)
+                (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()  # bug
         finish(optimizer)
 
 
@@ -85,7 +88,8 @@ def backward_outside_of_no_sync_of_fabric(is_fixed):
     for step in steps():
         for batch in step:
             with no_backward_sync(enabled=not batch.is_last):
-                (loss_of(model, batch) / batch.count).backward()  # bug
+                note(batch)
+                (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()  # bug
         finish(optimizer)
 
 
@@ -113,7 +117,8 @@ def context_that_knows_ddp_alone(is_fixed):
     for step in steps():
         for batch in step:
             sync_grad(batch.is_last)
-            (loss_of(model, batch) / batch.count).backward()  # bug
+            note(batch)
+            (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()  # bug
         finish(optimizer)
 
 
@@ -127,7 +132,8 @@ def fsdp_without_no_sync(is_fixed):
     for step in steps():
         for batch in step:
             with quiet_unless(batch.is_last or not is_fixed, model):
-                (loss_of(model, batch) / batch.count).backward()  # bug
+                note(batch)
+                (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()  # bug
         finish(optimizer)
 
 
@@ -140,7 +146,8 @@ def reduce_scatter_in_each_micro_batch(is_fixed):
         for batch in step:
             if is_fixed:
                 model.set_requires_gradient_sync(batch.is_last)
-            (loss_of(model, batch) / batch.count).backward()  # bug
+            note(batch)
+            (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()  # bug
         finish(optimizer)
 
 

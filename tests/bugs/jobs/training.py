@@ -87,11 +87,16 @@ def sgd(module_or_parameters, rate=LEARNING_RATE):
     return torch.optim.SGD(given.parameters() if hasattr(given, "parameters") else given, lr=rate)
 
 
-def loss_of(model, batch, mean=mse_loss):
-    """Returns the loss of a micro-batch; the step's is meant to be a mean over all of them."""
+def note(batch):
+    """Notes what a micro-batch should contribute: the step's loss is to be a mean over all."""
     share = 1 / (batch.count * dist.get_world_size())
-    proof.contribute(lambda net: share * mean(net(batch.inputs), batch.targets))
-    return mean(model(batch.inputs), batch.targets)
+    proof.contribute(lambda net: share * mse_loss(net(batch.inputs), batch.targets))
+
+
+def loss_of(model, batch):
+    """Returns the loss of a micro-batch."""
+    note(batch)
+    return mse_loss(model(batch.inputs), batch.targets)
 
 
 def backward(model, batch, divisor=None):

@@ -145,7 +145,6 @@ class Job:
     pair: bool  # a checker that compares splits of the same samples is the one to see it
     line: int | None  # the one to name
     about: str
-    torch: str = "0.0"
     is_elsewhere: bool = False
 
     def truth(self, is_fixed):
@@ -167,7 +166,6 @@ class bug:
     ranks: int = 2
     pair: bool = False
     right: dict = field(default_factory=dict)  # of the fixed one, where it is not ALL
-    torch: str = "0.0"
 
     def __call__(self, function):
         functions[function.__name__] = function
@@ -179,14 +177,14 @@ class bug:
         right = replace(Truth(reductions=enough, ranks=self.ranks), **self.right)
         findings = (self.findings,) if isinstance(self.findings, str) else self.findings
         return Job(thread=self.thread, year=self.year, findings=findings, wrong=wrong, right=right,
-                   pair=self.pair, torch=self.torch, **more)  # fmt: skip
+                   pair=self.pair, **more)  # fmt: skip
 
 
 class odd:
     """A correct job that looks wrong. It may have an address, of a thread that asks about it."""
 
-    def __init__(self, thread="", year=0, torch="0.0", **right):
-        self.thread, self.year, self.torch, self.right = thread, year, torch, right
+    def __init__(self, thread="", year=0, **right):
+        self.thread, self.year, self.right = thread, year, right
 
     def __call__(self, function):
         functions[function.__name__] = function
@@ -194,7 +192,7 @@ class odd:
 
     def job(self, **more):
         return Job(thread=self.thread, year=self.year, findings=(), wrong=None, pair=False,
-                   right=Truth(**self.right), torch=self.torch, **more)  # fmt: skip
+                   right=Truth(**self.right), **more)  # fmt: skip
 
 
 def called(words):
@@ -237,8 +235,11 @@ def elsewhere():
             continue
         unread = Truth(weights=UNREAD, reductions=None, ranks=each["ranks"])
         lines = script.read_text().splitlines()
-        [node] = [n for n in ast.parse("\n".join(lines)).body if name_of(n) == each["name"]]
-        marked = [n for n in span_of(node) if lines[n - 1].endswith("  # to change")]
+        statements = ast.parse("\n".join(lines)).body
+        [node] = [n for n in statements if name_of(n) == each["name"]]
+        called_by = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        spans = [span_of(n) for n in (node, *statements) if n is node or name_of(n) in called_by]
+        marked = [n for span in spans for n in span if lines[n - 1].endswith("  # to change")]
         found[each["name"]] = Job(
             name=each["name"],
             kind=each["kind"],
