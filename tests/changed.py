@@ -1,9 +1,10 @@
 """Chooses the tests that a change can break: of the rooms that changed and of those above them.
 
 A room is a folder of harness/, models/ or benchmarks/. The includes say which are above which
-(tests/layering_test.py). A test of benchmarks/ runs the program: on a job of Python's, which takes
-harness/watch and what is below it, or with ranks of ours, which takes the rooms of a run. The
-checks of sources always run. A file that no rule knows, like a CMakeLists.txt, chooses all tests.
+(tests/layering_test.py). A test of benchmarks/ or bugs/ runs the program: on a job of Python's,
+which takes harness/watch and what is below it, or with ranks of ours, which takes the rooms of a
+run. The checks of sources always run. A file that no rule knows, like a CMakeLists.txt, chooses
+all tests.
 
 usage: tests/changed.py BUILD [BASE]
 Prints what it chose and why to stderr. To stdout: what ctest's -E leaves out, "all" or "none".
@@ -24,7 +25,7 @@ from layering_test import LAYERS, ROOT, includes, layer_of, sources
 CHECKS = "source_checks"
 # Jobs that are watched, held or take turns: Python's torch beside the program, and no rank of ours.
 JOBS = re.compile(
-    "watch|judge|equal_|search_(of_)?job|gate_jobs|gate_counts|demo|callbacks|plugin|public_sync|ci_counts"
+    "watch|judge|equal_|bugs|search_(of_)?job|gate_jobs|gate_counts|demo|callbacks|plugin|public_sync|ci_counts"
 )
 JOB_ROOMS = {"watch", "python"}
 RUN_ROOMS = {"session", "run", "predict"}
@@ -83,7 +84,7 @@ def uses_of(files):
 
 def stands_on(test, uses, included):
     """Returns the rooms whose change can break a test; its folder's sources name those included."""
-    if test.folder in ("benchmarks", "harness/python", CHECKS):
+    if test.folder in ("benchmarks", "bugs", "harness/python", CHECKS):
         apart = {"gate", "arms"} if GATES.search(test.name) else set()
         if JOBS.search(test.name):
             return closure(JOB_ROOMS, uses) | apart
