@@ -1,5 +1,8 @@
 #include "tests/harness/watch/sample_jobs.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace gradsync::test {
 
 namespace {
@@ -13,6 +16,40 @@ void unsynced(MadeJob& job) {
 void proper_step(MadeJob& job) {
   job.enter_no_sync().times(3, unsynced).leave_no_sync();
   job.forward().reducing().optimizer().zero_grad();
+}
+
+// As a trace tells it, of GPUs that do at once what the host asks for: a backward computes for 20
+// ms, and its collectives run until it ends.
+watch::RankEvents on_gpu(watch::RankEvents process) {
+  watch::GpuSpans communication;
+  watch::GpuSpans computation;
+  watch::GpuSpans all;
+  std::vector<watch::GpuProgress> progress;
+  std::int64_t counted_until_ns = 0;
+  for (watch::Event& event : process.events) {
+    const bool is_collective = event.kind == watch::EventKind::Collective;
+    const bool computes = event.kind == watch::EventKind::Forward ||
+                          event.kind == watch::EventKind::Backward ||
+                          event.kind == watch::EventKind::OptimizerStep;
+    if (!is_collective && !computes) continue;
+    watch::GpuSpan ran{event.start_ns, event.end_ns};
+    if (is_collective) {
+      if (!computation.empty())
+        counted_until_ns = std::max(counted_until_ns, computation.back().end_ns);
+      event.on_gpu = {
+          ran, std::max<std::int64_t>(0, ran.end_ns - std::max(counted_until_ns, ran.start_ns))};
+      counted_until_ns = std::max(counted_until_ns, ran.end_ns);
+      event.end_ns = event.start_ns;
+    } else {
+      ran.end_ns = std::min(ran.end_ns, ran.start_ns + 20 * kMillisecond);
+    }
+    (is_collective ? communication : computation).push_back(ran);
+    all.push_back(ran);
+    progress.push_back({ran.start_ns, ran.end_ns});
+  }
+  process.gpu = watch::gpu_work(communication, computation, all);
+  process.gpu->progress = std::move(progress);
+  return process;
 }
 
 void improper_step(MadeJob& job) {
@@ -145,6 +182,7 @@ std::vector<SampleJob> sample_jobs() {
           {"each_by_hand", two(each_by_hand_job)},
           {"chattering", two(chattering_job)},
           {"without_times", job_without_times()},
+          {"on_gpus", {on_gpu(improper_job(0).process()), on_gpu(improper_job(1).process())}},
           {"one_of_four", {alone.process()}},
           {"one_process", {no_group.process()}},
           {"nothing", {}}};
