@@ -30,7 +30,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from program import ProgramTest
+from program import PROGRAM, ProgramTest
 
 LIST = json.loads(Path(__file__).with_name("public_traces.json").read_text())
 FOLDER = os.environ.get("GRADSYNC_PUBLIC_TRACES")
@@ -182,6 +182,65 @@ class PublicTracesTest(ProgramTest):
         # It rounds to two places.
         delta = WITHIN * of_hta["overlap_percent"] + 0.005
         self.assertAlmostEqual(percent, of_hta["overlap_percent"], delta=delta, msg="overlap")
+
+
+class LargeTraceTest(ProgramTest):
+    """One of 100 MB, of steps that are alike: in 5 s of a processor, and in 500 MB."""
+
+    def test_a_hundred_megabytes(self):
+        file = self.place / "large.json"
+        self.write(file, megabytes=100)
+        pid = os.posix_spawn(
+            PROGRAM,
+            [PROGRAM, "judge", "--json", str(self.place / "judged.json"), str(file)],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+        )
+        _, status, used = os.wait4(pid, 0)
+        self.assertEqual(status, 0)
+        judged = json.loads((self.place / "judged.json").read_text())
+        self.assertEqual(judged["verdicts"][0]["kind"], "once_per_step")
+        self.assertAlmostEqual(judged["per_step"]["gpu"]["exposed_s"], 30e-6, delta=1e-9)
+        self.assertLess(used.ru_utime + used.ru_stime, 5)
+        self.assertLess(used.ru_maxrss, 500_000)  # kB
+
+    def write(self, file, megabytes):
+        node = "torch::autograd::AccumulateGrad"
+        # What is called, when it begins on the host, and when its kernel begins and ends.
+        ranges = [
+            ("user_annotation", "DistributedDataParallel.forward", 0, 100),
+            ("cpu_op", f"autograd::engine::evaluate_function: {node}", 200, 300),
+            ("cpu_op", node, 201, 20),
+            ("cpu_op", "aten::detach", 202, 2),
+            ("cpu_op", "torch::distributed::reducer::mul_out", 230, 2),
+            ("cpu_op", "c10d::allreduce_", 400, 50),
+            ("user_annotation", "Optimizer.step#SGD.step", 600, 100),
+        ]
+        launches = [("sm90_gemm", 10 * i, 10 * i, 9) for i in range(40)]
+        launches += [("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 410, 390, 39)]
+        launches += [("multi_tensor_apply_kernel", 610, 429, 20)]
+        shapes = {"Input Dims": [[1000]], "Input type": ["float"]}
+        group = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
+        info = {"rank": 0, "world_size": 2, "pg_config": [group]}
+        top = {"schemaVersion": 1, "distributedInfo": info}
+        with file.open("w") as out:
+            out.write(json.dumps(top)[:-1] + ', "traceEvents": [{}')
+            for step in range(10**6):
+                if out.tell() > megabytes * 10**6:
+                    break
+                at = 10_000 + 1000 * step
+                for category, name, begin, took in ranges:
+                    self.add(out, category, name, at + begin, took, shapes)
+                for i, (name, host, gpu, took) in enumerate(launches):
+                    tie = {"correlation": 100 * step + i, "grid": [1, 2, 3], "warps per SM": 0.07}
+                    self.add(out, "cuda_runtime", "cudaLaunchKernel", at + host, 1, tie)
+                    self.add(out, "kernel", name, at + 500 + gpu, took, tie | {"device": 0})
+            out.write("]}")
+
+    @staticmethod
+    def add(out, category, name, begin, took, details):
+        event = {"ph": "X", "cat": category, "name": name, "pid": 5, "tid": 7}
+        out.write(",\n" + json.dumps(event | {"ts": begin, "dur": took, "args": details}))
 
 
 if __name__ == "__main__":

@@ -169,6 +169,9 @@ std::string gpu_sentence(const Watched& watched) {
     const StepOnGpu& step = *watched.typical->gpu;
     std::string text = "on its GPU a step " + communicating_text(step.times);
     if (step.most_exposed) text += most_exposed_text(*step.most_exposed);
+    if (watched.ranks.size() > 1 && watched.series.latest_rank) {
+      text += fmt::format("; the others wait for rank {}", *watched.series.latest_rank);
+    }
     return text;
   }
   return fmt::format(

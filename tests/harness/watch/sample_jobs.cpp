@@ -18,9 +18,9 @@ void proper_step(MadeJob& job) {
   job.forward().reducing().optimizer().zero_grad();
 }
 
-// As a trace tells it, of GPUs that do at once what the host asks for: a backward computes for 20
-// ms, and its collectives run until it ends.
-watch::RankEvents on_gpu(watch::RankEvents process) {
+// As a trace tells it, of a GPU that does at once what the host asks for: a backward computes for
+// 20 ms; its collectives begin `late_ns` later than the host asks, and run until it ends.
+watch::RankEvents on_gpu(watch::RankEvents process, std::int64_t late_ns) {
   watch::GpuSpans communication;
   watch::GpuSpans computation;
   watch::GpuSpans all;
@@ -34,6 +34,7 @@ watch::RankEvents on_gpu(watch::RankEvents process) {
     if (!is_collective && !computes) continue;
     watch::GpuSpan ran{event.start_ns, event.end_ns};
     if (is_collective) {
+      ran.start_ns += late_ns;
       if (!computation.empty())
         counted_until_ns = std::max(counted_until_ns, computation.back().end_ns);
       event.on_gpu = {
@@ -169,23 +170,25 @@ std::vector<SampleJob> sample_jobs() {
   MadeJob alone = MadeJob(0, 4).wrap().forward(1, "no_grad eval").times(6, proper_step);
   alone.fault("12 of 900 events are not in its file").optimizer();
   MadeJob no_group = MadeJob(-1, 0).times(6, [](MadeJob& job) { job.backward().optimizer(); });
-  return {{"proper", two(proper_job)},
-          {"improper", two(improper_job)},
-          {"never", two(never_job)},
-          {"fsdp", two(fsdp_job)},
-          {"hybrid", two(hybrid_job)},
-          {"several_models", two(several_models_job)},
-          {"cleared", two(cleared_job)},
-          {"batch_norm", two(batch_norm_job)},
-          {"one_bucket", two(one_bucket_job)},
-          {"by_hand", two(by_hand_job)},
-          {"each_by_hand", two(each_by_hand_job)},
-          {"chattering", two(chattering_job)},
-          {"without_times", job_without_times()},
-          {"on_gpus", {on_gpu(improper_job(0).process()), on_gpu(improper_job(1).process())}},
-          {"one_of_four", {alone.process()}},
-          {"one_process", {no_group.process()}},
-          {"nothing", {}}};
+  return {
+      {"proper", two(proper_job)},
+      {"improper", two(improper_job)},
+      {"never", two(never_job)},
+      {"fsdp", two(fsdp_job)},
+      {"hybrid", two(hybrid_job)},
+      {"several_models", two(several_models_job)},
+      {"cleared", two(cleared_job)},
+      {"batch_norm", two(batch_norm_job)},
+      {"one_bucket", two(one_bucket_job)},
+      {"by_hand", two(by_hand_job)},
+      {"each_by_hand", two(each_by_hand_job)},
+      {"chattering", two(chattering_job)},
+      {"without_times", job_without_times()},
+      {"on_gpus",
+       {on_gpu(improper_job(0).process(), 0), on_gpu(improper_job(1).process(), 2 * kMillisecond)}},
+      {"one_of_four", {alone.process()}},
+      {"one_process", {no_group.process()}},
+      {"nothing", {}}};
 }
 
 }  // namespace gradsync::test
