@@ -6,6 +6,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/watch/judge/axes.h"
+#include "harness/watch/judge/on_gpu.h"
 #include "harness/watch/judge/steps/usual_step.h"
 
 namespace gradsync::watch {
@@ -44,6 +45,7 @@ Examined::Examined(const RankEvents& seen)
       models(judge_models(seen, steps)),
       verdicts(judge(seen, steps, counts)),
       replicas(replicas_of(seen, counts)) {
+  place_on_gpu(counts, seen.gpu);
   put_worst_first(verdicts, models);
 }
 
@@ -82,8 +84,8 @@ Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
   const Examined* latest = nullptr;
   for (const Examined& rank : ranks) {
     const StepCounts& step = rank.counts[index];
-    if (!step.exposed_ns || step.last_issued_ns == 0) return Unknown{kNoEnds};
-    if (latest == nullptr || step.last_issued_ns > latest->counts[index].last_issued_ns) {
+    if (!step.exposed_ns || step.last_begun_ns == 0) return Unknown{kNoEnds};
+    if (latest == nullptr || step.last_begun_ns > latest->counts[index].last_begun_ns) {
       latest = &rank;
     }
   }
@@ -91,7 +93,7 @@ Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
     const auto error_ns = error_between(*rank.events, *latest->events);
     if (!error_ns) return Unknown{"the clocks of its hosts could not be compared"};
     const std::int64_t before_ns =
-        latest->counts[index].last_issued_ns - rank.counts[index].last_issued_ns;
+        latest->counts[index].last_begun_ns - rank.counts[index].last_begun_ns;
     if (*error_ns > 0 && before_ns <= *error_ns) {
       return Unknown{"two came closer to each other than the clocks of their hosts are known"};
     }

@@ -23,6 +23,7 @@ WatchedRank watched_rank(const Examined& rank) {
   watched.rank = rank.events->rank;
   watched.pid = rank.events->pid;
   watched.peak = rank.events->peak;
+  if (rank.events->gpu) watched.gpu = times_of(*rank.events->gpu);
   watched.backwards = 0;
   for (const Step& step : rank.steps.steps) {
     watched.evaluation_forwards += step.evaluation_forwards;
@@ -95,6 +96,7 @@ std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
   typical.excess = usual->example->excess;
   typical.ideal = without(typical.collectives, typical.excess);
   typical.axes = axes_of(*usual->example, ranks[0].events->groups);
+  typical.gpu = usual_on_gpu(*ranks[0].events, *usual);
   if (usual->example->parts) {
     typical.parts = *usual->example->parts;
   } else {
@@ -206,9 +208,11 @@ void take_away_times(const std::string& gpus, Watched& watched) {
   watched.faults.push_back(because);
   watched.series = unknown_series(because);
   for (Waste& waste : watched.wastes) waste.saved_s = Unknown{because};
+  for (WatchedRank& rank : watched.ranks) rank.gpu.reset();
   if (!watched.typical) return;
   TypicalStep& typical = *watched.typical;
   typical.step_s.reset();
+  typical.gpu.reset();
   typical.excess_s = Unknown{because};
   typical.parts = Unknown{because};
   for (Policy& policy : typical.policies) policy.saved_s = Unknown{because};

@@ -8,6 +8,7 @@
 #include "harness/account/account_verdict.h"
 #include "harness/watch/judge/axes.h"
 #include "harness/watch/judge/flags.h"
+#include "harness/watch/judge/on_gpu.h"
 #include "harness/watch/judge/policies.h"
 #include "harness/watch/judge/series.h"
 #include "harness/watch/judge/step_kinds.h"
@@ -32,6 +33,7 @@ struct TypicalStep {
   std::vector<Axis> axes;        // the same by axis; empty: not known
   std::optional<double> step_s;  // median; from the end of the optimizer before
   Known<double> excess_s;        // median of what the excess took
+  std::optional<StepOnGpu> gpu;  // absent: it is not known what its GPU ran
   std::vector<Policy> policies;  // what it costs to defer them; empty: there is nothing to defer
   // With times. Not known where its micro-batches are not alike; without a reason in older files.
   Known<StepParts> parts;
@@ -43,9 +45,10 @@ struct WatchedRank {
   int steps = 0;
   int skipped_steps = 0;
   int evaluation_forwards = 0;
-  int backwards = -1;  // that accumulate gradients; -1: not known, of an older file
-  OpSums collectives;  // all that the process took part in, set-up included
-  TensorPeak peak;     // of the whole process
+  int backwards = -1;           // that accumulate gradients; -1: not known, of an older file
+  OpSums collectives;           // all that the process took part in, set-up included
+  TensorPeak peak;              // of the whole process
+  std::optional<GpuTimes> gpu;  // from the first work to the last; absent: as above
 };
 
 struct Watched {

@@ -14,6 +14,7 @@ namespace gradsync::watch {
 namespace {
 
 constexpr std::int64_t kWindowNs = 10'000'000'000;
+constexpr std::int64_t kSeesEndNs = 50'000;
 
 bool needs_every_rank(std::string_view operation) {
   return operation == "all_reduce" || operation == "all_gather" || operation == "reduce_scatter" ||
@@ -34,7 +35,9 @@ using Collectives = std::map<GroupKey, std::vector<const Event*>>;
 Collectives collectives_of(const RankEvents& rank) {
   Collectives found;
   for (const Event& event : rank.events) {
-    if (event.kind == EventKind::Collective) found[key_of(event, rank.groups)].push_back(&event);
+    const bool is_told = event.object != 0 || !rank.is_traced;
+    if (event.kind == EventKind::Collective && is_told)
+      found[key_of(event, rank.groups)].push_back(&event);
   }
   return found;
 }
@@ -47,9 +50,11 @@ struct Meeting {
 
   void add(const Event& event) {
     what = &event;
-    last_begin_ns = std::max(last_begin_ns, event.start_ns);
-    first_end_ns = std::min(first_end_ns, event.end_ns);
+    last_begin_ns = std::max(last_begin_ns, begun_ns(event));
+    first_end_ns = std::min(first_end_ns, complete_ns(event));
   }
+
+  std::int64_t together_ns() const { return first_end_ns - last_begin_ns; }
 };
 
 bool is_the_same(const Event& a, const Event& b) {
@@ -82,7 +87,16 @@ struct Bounds {
 };
 
 bool has_an_end(const Meeting& meeting) {
-  return meeting.first_end_ns > meeting.what->start_ns;
+  return meeting.first_end_ns > begun_ns(*meeting.what);
+}
+
+Bounds bounds_of(const Meeting& a, const Meeting& b) {
+  if (a.what->on_gpu && b.what->on_gpu) {
+    const std::int64_t between_ns = b.first_end_ns - a.first_end_ns;
+    const std::int64_t wire_ns = std::max(kSeesEndNs, std::min(a.together_ns(), b.together_ns()));
+    return {a.last_begin_ns, between_ns - wire_ns, between_ns + wire_ns};
+  }
+  return {a.last_begin_ns, b.last_begin_ns - a.first_end_ns, b.first_end_ns - a.last_begin_ns};
 }
 
 // What each collective that both have says, by our time.
@@ -97,8 +111,7 @@ std::vector<Bounds> bounds_of(const std::map<GroupKey, std::vector<Meeting>>& ou
       const Meeting& b = found->second[i];
       if (!is_the_same(*a.what, *b.what)) break;
       if (!needs_every_rank(a.what->name) || !has_an_end(a) || !has_an_end(b)) continue;
-      bounds.push_back(
-          {a.last_begin_ns, b.last_begin_ns - a.first_end_ns, b.first_end_ns - a.last_begin_ns});
+      bounds.push_back(bounds_of(a, b));
     }
   }
   std::ranges::sort(bounds, {}, &Bounds::at_ns);
@@ -140,6 +153,13 @@ Known<ClockBetween> clock_between(const std::vector<const RankEvents*>& ours,
   if (!before || !after) return Unknown{"what their collectives say contradicts itself"};
   const launch::HostClock clock = launch::describe_clock(*before, *after);
   return ClockBetween{nanoseconds(*clock.offset_s), nanoseconds(*clock.error_s)};
+}
+
+void put_on_clock(RankEvents& process, const Known<ClockBetween>& clock) {
+  process.clock_error_ns.reset();
+  if (!clock) return;
+  shift(process, -clock->offset_ns);
+  process.clock_error_ns = clock->error_ns;
 }
 
 }  // namespace gradsync::watch

@@ -8,6 +8,11 @@
 // does with questions and answers). A clock that drifts moves the bounds: they are taken from the
 // first and from the last ten seconds of what both hosts did, and the error covers the movement
 // between.
+//
+// A kernel of NCCL's waits on its GPU for the other ranks. Kernels of one collective end together,
+// as far as the wire allows: their ends differ by less than the shortest of them runs. So where
+// both ran on GPUs, the offset is B - A within the shorter of A - a and B - b, and no closer than
+// within 50 us, which ranks may take to see the end.
 #pragma once
 
 #include <cstdint>
@@ -28,5 +33,8 @@ struct ClockBetween {
 // Pure.
 Known<ClockBetween> clock_between(const std::vector<const RankEvents*>& ours,
                                   const std::vector<const RankEvents*>& theirs);
+
+// Puts the times of a process on our clock; where that is not known, notes so.
+void put_on_clock(RankEvents& process, const Known<ClockBetween>& clock);
 
 }  // namespace gradsync::watch

@@ -15,15 +15,35 @@ bool has_communicated(const Event& event) {
   return event.kind == EventKind::Collective && !event.is_captured;
 }
 
+std::int64_t begun_ns(const Event& collective) {
+  return collective.on_gpu ? collective.on_gpu->ran.start_ns : collective.start_ns;
+}
+
+std::int64_t complete_ns(const Event& collective) {
+  return collective.on_gpu ? collective.on_gpu->ran.end_ns : collective.end_ns;
+}
+
 void sort_by_time(std::vector<Event>& events) {
   std::stable_sort(events.begin(), events.end(),
                    [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
 }
 
+void shift(RankEvents& process, std::int64_t by_ns) {
+  for (Event& event : process.events) {
+    event.start_ns += by_ns;
+    event.end_ns += by_ns;
+    if (event.issued_ns != 0) event.issued_ns += by_ns;
+    if (!event.on_gpu) continue;
+    event.on_gpu->ran.start_ns += by_ns;
+    event.on_gpu->ran.end_ns += by_ns;
+  }
+  if (process.gpu) shift(*process.gpu, by_ns);
+}
+
 std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
   std::map<int, const RankEvents*> by_rank;
   for (const RankEvents& process : processes) {
-    if (process.rank < 0 && process.events.empty()) continue;
+    if (process.rank < 0 && process.events.empty() && !process.is_traced) continue;
     const RankEvents*& known = by_rank[process.rank];
     if (known == nullptr || known->events.size() < process.events.size()) known = &process;
   }

@@ -11,6 +11,7 @@
 #include "harness/base/known.h"
 #include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/wrappers.h"
+#include "harness/watch/read/gpu_work.h"
 #include "harness/watch/read/group.h"
 #include "harness/watch/read/tracked_parameters.h"
 
@@ -26,6 +27,14 @@ inline constexpr const char* kHostRead = "read ";  // begins names of Calls, as 
 // Flags, of a Sync.
 inline constexpr const char* kGradientFlag = "set_requires_gradient_sync";
 inline constexpr const char* kAllReduceFlag = "set_requires_all_reduce";
+
+// A collective on the GPU of its rank: from when its kernel began to run until that ended.
+struct CollectiveOnGpu {
+  GpuSpan ran;
+  // The part of it in which nothing computed there. Where several collectives ran at once, the one
+  // that began first has that time.
+  std::int64_t exposed_ns = 0;
+};
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
 struct Event {
@@ -52,6 +61,7 @@ struct Event {
   bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
   bool is_apart = false;      // of a collective: in a group of one of the several ranks of the job
   bool is_captured = false;   // of a collective: into a CUDA graph, it did not run by itself
+  std::optional<CollectiveOnGpu> on_gpu;  // of a collective; absent: not there, or not known
 };
 
 // torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
@@ -60,6 +70,11 @@ bool accumulates_nothing(const Event& event);
 // Whether it is a collective that ran. One that a CUDA graph captured says how its step
 // communicates, and no more: each launch of the graph is an event of its own.
 bool has_communicated(const Event& event);
+
+// Returns when its rank came to a collective, and when it was complete there: on its GPU where it
+// ran on one.
+std::int64_t begun_ns(const Event& collective);
+std::int64_t complete_ns(const Event& collective);
 
 // Sorts by start_ns; of events that begin together the order stays.
 void sort_by_time(std::vector<Event>& events);
@@ -110,15 +125,20 @@ struct RankEvents {
   bool is_of_others() const { return is_traced; }
   std::string gpus_of_paper;  // that it had, "8xh100"; "": the machine's own devices
   TensorPeak peak;
-  int host = 0;  // of a job on several hosts, by their lowest ranks
+  std::optional<GpuWork> gpu;  // absent: it has none, or none was recorded
+  int host = 0;                // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.
   std::optional<std::int64_t> clock_error_ns = 0;
   // Of what began later, events were left out because there were too many.
   std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };
 
+// Moves all times of a process by so much.
+void shift(RankEvents& process, std::int64_t by_ns);
+
 // Returns the processes that count, by rank: those that neither had a rank nor ran anything are
-// left out, and of several with one rank (a restarted job) the one with most events counts.
+// left out, unless somebody chose their traces, and of several with one rank (a restarted job) the
+// one with most events counts.
 std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
 
 // Returns the wrapping of a model, by its number; null where it was not seen.

@@ -25,14 +25,6 @@ struct Host {
   }
 };
 
-void shift(RankEvents& process, std::int64_t by_ns) {
-  for (Event& event : process.events) {
-    event.start_ns += by_ns;
-    event.end_ns += by_ns;
-    if (event.issued_ns != 0) event.issued_ns += by_ns;
-  }
-}
-
 // What is told of the clock of a host that is not the first.
 std::string clock_sentence(const Host& host, const Known<ClockBetween>& clock) {
   const std::string whose =
@@ -47,11 +39,7 @@ void put_on_the_clock_of(const Host& first, Host& host, int number) {
   const std::string sentence = clock_sentence(host, clock);
   for (RankEvents& process : host.processes) {
     process.host = number;
-    process.clock_error_ns.reset();
-    if (clock) {
-      shift(process, -clock->offset_ns);
-      process.clock_error_ns = clock->error_ns;
-    }
+    put_on_clock(process, clock);
     process.faults.push_back(sentence);
   }
 }

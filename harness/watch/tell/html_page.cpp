@@ -143,6 +143,8 @@ std::string step_section(const Watched& watched) {
   const std::string times = times_sentence(typical);
   if (!times.empty()) text += html::element("p", html::escaped(times) + ".") + "\n";
   text += html::list(policy_texts(typical.policies));
+  const std::string gpu = gpu_sentence(watched);
+  if (!gpu.empty()) text += html::element("p", html::escaped(sentence_of(gpu))) + "\n";
   const std::string peak = peak_sentence(watched);
   if (!peak.empty()) text += html::element("p", html::escaped(sentence_of(peak))) + "\n";
   text += byte_pictures(typical, knows_enough);

@@ -68,6 +68,8 @@ std::string watch_page(const Watched& watched) {
   if (watched.typical) {
     text += typical_step(*watched.typical, knows_what_is_enough(watched));
   }
+  const std::string gpu = gpu_sentence(watched);
+  if (!gpu.empty()) text += wrapped(gpu, 0, kPageWidth) + "\n";
   const std::string peak = peak_sentence(watched);
   if (!peak.empty()) text += wrapped(peak, 0, kPageWidth) + "\n";
   text += models_text(watched.models);

@@ -146,6 +146,40 @@ std::string times_sentence(const TypicalStep& typical) {
   return text;
 }
 
+namespace {
+
+std::string communicating_text(const GpuTimes& times) {
+  return fmt::format("communicates for {:.4f} s: {:.4f} s while it computes, and {:.4f} s exposed",
+                     times.communication_s, times.overlapped_s, times.exposed_s);
+}
+
+std::string most_exposed_text(const MostExposed& most) {
+  const std::string bytes = most.bytes ? fmt::format(" ({})", bytes_text(most.bytes)) : "";
+  return fmt::format("; {} {} of {}{} is exposed most, for {:.4f} s", most.name, most.number,
+                     most.of, bytes, most.exposed_s);
+}
+
+}  // namespace
+
+std::string gpu_sentence(const Watched& watched) {
+  if (watched.ranks.empty() || !watched.ranks.front().gpu) return "";
+  const GpuTimes& all = *watched.ranks.front().gpu;
+  if (all.communication_s == 0) return "";
+  if (watched.typical && watched.typical->gpu) {
+    const StepOnGpu& step = *watched.typical->gpu;
+    std::string text = "on its GPU a step " + communicating_text(step.times);
+    if (step.most_exposed) text += most_exposed_text(*step.most_exposed);
+    if (watched.ranks.size() > 1 && watched.series.latest_rank) {
+      text += fmt::format("; the others wait for rank {}", *watched.series.latest_rank);
+    }
+    return text;
+  }
+  return fmt::format(
+      "in the {:.3f} s that were recorded, its GPU {}; it computes for {:.3f} s and is idle for "
+      "{:.3f} s",
+      all.span_s, communicating_text(all), all.computation_s, all.idle_s);
+}
+
 std::string peak_sentence(const Watched& watched) {
   for (const WatchedRank& rank : watched.ranks) {
     if (rank.peak.bytes) continue;

@@ -159,6 +159,26 @@ constexpr auto fields_of(const StepParts*) {
 }
 void check_fields(const StepParts& parts, const FieldCheck& check);
 
+constexpr auto fields_of(const GpuTimes*) {
+  return std::tuple{field("span_s", &GpuTimes::span_s).at_least(0),
+                    field("communication_s", &GpuTimes::communication_s).at_least(0),
+                    field("computation_s", &GpuTimes::computation_s).at_least(0),
+                    field("overlapped_s", &GpuTimes::overlapped_s).at_least(0),
+                    field("exposed_s", &GpuTimes::exposed_s).at_least(0),
+                    field("idle_s", &GpuTimes::idle_s).at_least(0)};
+}
+
+constexpr auto fields_of(const MostExposed*) {
+  return std::tuple{
+      field("name", &MostExposed::name).filled(), field("number", &MostExposed::number).at_least(1),
+      field("of", &MostExposed::of).at_least(1), field("bytes", &MostExposed::bytes).at_least(0),
+      field("exposed_s", &MostExposed::exposed_s).at_least(0)};
+}
+
+constexpr auto fields_of(const StepOnGpu*) {
+  return std::tuple{beside(&StepOnGpu::times), field("most_exposed", &StepOnGpu::most_exposed)};
+}
+
 constexpr auto fields_of(const TypicalStep*) {
   return std::tuple{
       field("micro_batches", &TypicalStep::micro_batches).at_least(0).at_most(kMostMicroBatches),
@@ -171,7 +191,8 @@ constexpr auto fields_of(const TypicalStep*) {
       field("step_s", &TypicalStep::step_s).at_least(0),
       with_reason("no_excess_s_because", field("excess_s", &TypicalStep::excess_s).at_least(0)),
       field("policies", &TypicalStep::policies).later(),
-      with_reason("no_parts_because", field("parts", &TypicalStep::parts).later())};
+      with_reason("no_parts_because", field("parts", &TypicalStep::parts).later()),
+      field("gpu", &TypicalStep::gpu).later()};
 }
 void check_fields(const TypicalStep& typical, const FieldCheck& check);
 
@@ -191,7 +212,8 @@ constexpr auto fields_of(const WatchedRank*) {
                     field("evaluation_forwards", &WatchedRank::evaluation_forwards).at_least(0),
                     field("backwards", &WatchedRank::backwards).later().or_null_below_0(),
                     field("collectives", &WatchedRank::collectives),
-                    beside(&WatchedRank::peak)};
+                    beside(&WatchedRank::peak),
+                    field("gpu", &WatchedRank::gpu).later()};
 }
 
 constexpr auto fields_of(const Watched*) {

@@ -1,5 +1,8 @@
 #include "tests/harness/watch/sample_jobs.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace gradsync::test {
 
 namespace {
@@ -13,6 +16,41 @@ void unsynced(MadeJob& job) {
 void proper_step(MadeJob& job) {
   job.enter_no_sync().times(3, unsynced).leave_no_sync();
   job.forward().reducing().optimizer().zero_grad();
+}
+
+// As a trace tells it, of a GPU that does at once what the host asks for: a backward computes for
+// 20 ms; its collectives begin `late_ns` later than the host asks, and run until it ends.
+watch::RankEvents on_gpu(watch::RankEvents process, std::int64_t late_ns) {
+  watch::GpuSpans communication;
+  watch::GpuSpans computation;
+  watch::GpuSpans all;
+  std::vector<watch::GpuProgress> progress;
+  std::int64_t counted_until_ns = 0;
+  for (watch::Event& event : process.events) {
+    const bool is_collective = event.kind == watch::EventKind::Collective;
+    const bool computes = event.kind == watch::EventKind::Forward ||
+                          event.kind == watch::EventKind::Backward ||
+                          event.kind == watch::EventKind::OptimizerStep;
+    if (!is_collective && !computes) continue;
+    watch::GpuSpan ran{event.start_ns, event.end_ns};
+    if (is_collective) {
+      ran.start_ns += late_ns;
+      if (!computation.empty())
+        counted_until_ns = std::max(counted_until_ns, computation.back().end_ns);
+      event.on_gpu = {
+          ran, std::max<std::int64_t>(0, ran.end_ns - std::max(counted_until_ns, ran.start_ns))};
+      counted_until_ns = std::max(counted_until_ns, ran.end_ns);
+      event.end_ns = event.start_ns;
+    } else {
+      ran.end_ns = std::min(ran.end_ns, ran.start_ns + 20 * kMillisecond);
+    }
+    (is_collective ? communication : computation).push_back(ran);
+    all.push_back(ran);
+    progress.push_back({ran.start_ns, ran.end_ns});
+  }
+  process.gpu = watch::gpu_work(communication, computation, all);
+  process.gpu->progress = std::move(progress);
+  return process;
 }
 
 void improper_step(MadeJob& job) {
@@ -132,22 +170,25 @@ std::vector<SampleJob> sample_jobs() {
   MadeJob alone = MadeJob(0, 4).wrap().forward(1, "no_grad eval").times(6, proper_step);
   alone.fault("12 of 900 events are not in its file").optimizer();
   MadeJob no_group = MadeJob(-1, 0).times(6, [](MadeJob& job) { job.backward().optimizer(); });
-  return {{"proper", two(proper_job)},
-          {"improper", two(improper_job)},
-          {"never", two(never_job)},
-          {"fsdp", two(fsdp_job)},
-          {"hybrid", two(hybrid_job)},
-          {"several_models", two(several_models_job)},
-          {"cleared", two(cleared_job)},
-          {"batch_norm", two(batch_norm_job)},
-          {"one_bucket", two(one_bucket_job)},
-          {"by_hand", two(by_hand_job)},
-          {"each_by_hand", two(each_by_hand_job)},
-          {"chattering", two(chattering_job)},
-          {"without_times", job_without_times()},
-          {"one_of_four", {alone.process()}},
-          {"one_process", {no_group.process()}},
-          {"nothing", {}}};
+  return {
+      {"proper", two(proper_job)},
+      {"improper", two(improper_job)},
+      {"never", two(never_job)},
+      {"fsdp", two(fsdp_job)},
+      {"hybrid", two(hybrid_job)},
+      {"several_models", two(several_models_job)},
+      {"cleared", two(cleared_job)},
+      {"batch_norm", two(batch_norm_job)},
+      {"one_bucket", two(one_bucket_job)},
+      {"by_hand", two(by_hand_job)},
+      {"each_by_hand", two(each_by_hand_job)},
+      {"chattering", two(chattering_job)},
+      {"without_times", job_without_times()},
+      {"on_gpus",
+       {on_gpu(improper_job(0).process(), 0), on_gpu(improper_job(1).process(), 2 * kMillisecond)}},
+      {"one_of_four", {alone.process()}},
+      {"one_process", {no_group.process()}},
+      {"nothing", {}}};
 }
 
 }  // namespace gradsync::test

@@ -7,7 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/base/clock.h"
 #include "harness/watch/judge/steps/quiet.h"
+#include "harness/watch/judge/steps/waits.h"
 
 namespace gradsync::watch {
 
@@ -25,35 +27,6 @@ OpSums gradients_of(const MicroBatch& micro_batch, Among among, const Quiet& qui
   return among == Among::Replicas ? sums : without(sums, quiet.of(micro_batch));
 }
 
-std::int64_t duration_ns(const EventPointers& events) {
-  std::int64_t sum_ns = 0;
-  for (const Event* event : events) sum_ns += event->end_ns - event->start_ns;
-  return sum_ns;
-}
-
-bool is_one_by_one(const EventPointers& reductions) {
-  return std::ranges::adjacent_find(reductions, [](const Event* before, const Event* next) {
-           return next->start_ns < before->end_ns;
-         }) == reductions.end();
-}
-
-// How long the job waited for these, which are of one backward; absent where nobody knows when they
-// ended. FSDP on the host waits for each before it goes on, and so may a job that reduces by hand;
-// else the last one is waited for.
-std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool waits_for_each) {
-  std::int64_t issued_ns = 0;
-  std::int64_t complete_ns = 0;
-  bool known = false;
-  for (const Event* reduction : reductions) {
-    issued_ns = std::max(issued_ns, reduction->start_ns);
-    complete_ns = std::max(complete_ns, reduction->end_ns);
-    known |= reduction->end_ns > reduction->start_ns;
-  }
-  if (!known) return std::nullopt;
-  if (waits_for_each && is_one_by_one(reductions)) return duration_ns(reductions);
-  return complete_ns - issued_ns;
-}
-
 bool may_wait_for_each(const MicroBatch& micro_batch) {
   return is_of_fsdp(micro_batch) || micro_batch.is_by_bytes;
 }
@@ -68,7 +41,7 @@ void add_broadcasts_behind(StepCounts& counts, std::size_t index) {
     add(counts.excess, sums_of(broadcasts));
     counts.excess_collectives.insert(counts.excess_collectives.end(), broadcasts.begin(),
                                      broadcasts.end());
-    if (counts.excess_ns) *counts.excess_ns += duration_ns(broadcasts);
+    if (counts.excess_ns) *counts.excess_ns += waited_one_by_one_ns(broadcasts);
     return;
   }
 }
@@ -174,14 +147,14 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
 void find_exposed(StepCounts& counts, const Quiet& quiet) {
   std::int64_t exposed_ns = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
-    exposed_ns += duration_ns(broadcasts_of(micro_batch));
+    exposed_ns += waited_one_by_one_ns(broadcasts_of(micro_batch));
     if (!has_known_reductions(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     const EventPointers reductions = reductions_of(micro_batch);
     const auto waited = waited_ns(reductions, may_wait_for_each(micro_batch));
     if (!waited) return;
     exposed_ns += *waited;
     for (const Event* reduction : reductions) {
-      counts.last_issued_ns = std::max(counts.last_issued_ns, reduction->start_ns);
+      counts.last_begun_ns = std::max(counts.last_begun_ns, begun_ns(*reduction));
     }
   }
   if (counts.synchronized > 0 || counts.collectives.empty()) counts.exposed_ns = exposed_ns;
@@ -197,7 +170,7 @@ std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, con
   std::int64_t broadcasts_ns = 0;
   int synchronized = 0;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
-    broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
+    broadcasts_ns += waited_one_by_one_ns(broadcasts_of(micro_batch));
     if (!has_known_reductions(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     waited = waited_ns(reductions_of(micro_batch), may_wait_for_each(micro_batch));
     ++synchronized;
@@ -335,10 +308,18 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
 
 }  // namespace
 
+double StepCounts::duration_s() const {
+  return on_gpu ? seconds(on_gpu->span.end_ns - on_gpu->span.start_ns)
+                : seconds(step->end_ns - step->start_ns);
+}
+
+std::int64_t StepCounts::optimizer_begin_ns() const {
+  return step->in_closure ? step->in_closure->end_ns : step->optimizers.front()->start_ns;
+}
+
 double StepCounts::optimizer_s() const {
-  const std::int64_t begin_ns =
-      step->in_closure ? step->in_closure->end_ns : step->optimizers.front()->start_ns;
-  return static_cast<double>(step->end_ns - begin_ns) * 1e-9;
+  return on_gpu ? seconds(on_gpu->span.end_ns - on_gpu->optimizer_begin_ns)
+                : seconds(step->end_ns - optimizer_begin_ns());
 }
 
 std::vector<StepCounts> count_steps(const Steps& steps) {

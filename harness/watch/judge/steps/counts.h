@@ -13,11 +13,11 @@
 // Among replicas of shards the same holds for itself: shards may be added up in every micro-batch,
 // and replicas of them in the last alone.
 //
-// The time of an excess synchronization is from when its last collective was issued to when the
-// last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
-// wait. FSDP on the host waits for each collective before it goes on: of those that come one by one
-// all the time counts. Assumed: compute and wire do not slow each other down; on a slower machine
-// they do, and the fix saves more.
+// The time of an excess synchronization is what the job waited for it (waits.h). On the host that
+// is from when its last collective was issued to when the last one was complete: DDP and FSDP issue
+// the last when backward has nothing left to compute, and wait. FSDP on the host waits for each
+// collective before it goes on: of those that come one by one all the time counts. Assumed: compute
+// and wire do not slow each other down; on a slower machine they do, and the fix saves more.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@
 #include "harness/watch/judge/steps/reductions.h"
 #include "harness/watch/judge/steps/step_parts.h"
 #include "harness/watch/judge/steps/steps.h"
+#include "harness/watch/read/gpu_work.h"
 #include "harness/watch/read/op_sums.h"
 
 namespace gradsync::watch {
@@ -69,10 +70,20 @@ struct StepCounts {
   // What the job waited for all its synchronizations, broadcasts of buffers included. Absent: it is
   // not known when collectives ended, or what was communicated was no synchronization of a model.
   std::optional<std::int64_t> exposed_ns;
-  std::int64_t last_issued_ns = 0;  // the last collective of its last synchronization; 0: none
+  // When its rank came to the last collective of its last synchronization; 0: there is none.
+  std::int64_t last_begun_ns = 0;
 
-  double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
+  struct OnGpu {
+    GpuSpan span;
+    std::int64_t optimizer_begin_ns = 0;
+  };
+  std::optional<OnGpu> on_gpu;  // absent: it is not known when it ran there
+
+  // On the GPU where that is known.
+  double duration_s() const;
   double optimizer_s() const;  // from when the first one began, or its closure was done
+
+  std::int64_t optimizer_begin_ns() const;  // on the host
 };
 
 // Returns the counts of every step that is complete, skipped ones included. `steps` must outlive

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <numeric>
 
+#include "harness/watch/judge/steps/waits.h"
+
 namespace gradsync::watch {
 namespace {
 
@@ -94,6 +96,14 @@ std::optional<LastReductions> by_hand(const Step& step) {
   return found;
 }
 
+// How long a GPU computes what the host launches in a backward.
+std::optional<std::int64_t> computing_ns(const GpuWork& gpu, const Event& backward) {
+  const auto begin_ns = done_ns(gpu, backward.start_ns);
+  const auto end_ns = done_ns(gpu, backward.end_ns);
+  if (!begin_ns || !end_ns) return std::nullopt;
+  return covered_ns(gpu.computation, {*begin_ns, *end_ns});
+}
+
 }  // namespace
 
 std::optional<LastReductions> last_reductions(const RankEvents& rank, const Steps& steps,
@@ -110,6 +120,7 @@ std::optional<LastReductions> last_reductions(const RankEvents& rank, const Step
     found->bytes += each->bytes;
   }
   found->gradients = gradients_of(*found->backward);
+  if (rank.gpu) found->backward_on_gpu_ns = computing_ns(*rank.gpu, *found->backward);
   return found;
 }
 
@@ -134,6 +145,7 @@ bool are_of_one_tensor_each(const LastReductions& last) {
 }
 
 std::int64_t backward_ns(const LastReductions& last) {
+  if (last.backward_on_gpu_ns) return *last.backward_on_gpu_ns;
   const std::int64_t end_ns =
       last.wrap == nullptr ? last.backward->end_ns : last.reductions.back()->start_ns;
   return end_ns - last.backward->start_ns;
@@ -141,27 +153,27 @@ std::int64_t backward_ns(const LastReductions& last) {
 
 std::vector<std::int64_t> wires_ns(const LastReductions& last) {
   const EventPointers& all = last.reductions;
-  const bool is_known =
-      std::ranges::any_of(all, [](const Event* each) { return each->end_ns > each->start_ns; });
-  if (!is_known) return {};
+  const auto is_known = [](const Event* each) { return complete_ns(*each) > begun_ns(*each); };
+  const bool is_on_gpu = all.front()->on_gpu.has_value();
+  if (!(is_on_gpu ? std::ranges::all_of(all, is_known) : std::ranges::any_of(all, is_known))) {
+    return {};
+  }
   std::vector<std::size_t> by_end(all.size());
   std::iota(by_end.begin(), by_end.end(), 0);
-  std::ranges::stable_sort(by_end, {}, [&](std::size_t i) { return all[i]->end_ns; });
+  std::ranges::stable_sort(by_end, {}, [&](std::size_t i) { return complete_ns(*all[i]); });
   std::vector<std::int64_t> wires(all.size());
-  const bool are_a_loop = last.wrap == nullptr && begin_behind_backward(last);
-  std::int64_t free_ns = all[by_end.front()]->start_ns;
+  const bool are_a_loop = !is_on_gpu && last.wrap == nullptr && begin_behind_backward(last);
+  std::int64_t free_ns = begun_ns(*all[by_end.front()]);
   for (const std::size_t i : by_end) {
-    const std::int64_t from_ns = are_a_loop ? free_ns : std::max(all[i]->start_ns, free_ns);
-    wires[i] = all[i]->end_ns - from_ns;
-    free_ns = all[i]->end_ns;
+    const std::int64_t from_ns = are_a_loop ? free_ns : std::max(begun_ns(*all[i]), free_ns);
+    wires[i] = complete_ns(*all[i]) - from_ns;
+    free_ns = complete_ns(*all[i]);
   }
   return wires;
 }
 
 std::int64_t exposed_ns(const LastReductions& last) {
-  std::int64_t complete_ns = 0;
-  for (const Event* each : last.reductions) complete_ns = std::max(complete_ns, each->end_ns);
-  return complete_ns - last.reductions.back()->start_ns;
+  return waited_ns(last.reductions, false).value_or(0);
 }
 
 }  // namespace gradsync::watch

@@ -23,6 +23,7 @@ struct LastReductions {
   const Event* wrap = nullptr;  // of the model under DDP; null: they are reduced by hand
   std::int64_t bytes = 0;       // of all of them
   int gradients = 0;            // that this backward made; 0: not known
+  std::optional<std::int64_t> backward_on_gpu_ns;  // computing; absent: not there, or not known
 };
 
 // Returns it; nothing where it is not certain which collectives these are, or there are none.

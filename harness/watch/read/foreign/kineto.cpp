@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -14,7 +15,10 @@
 #include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
 #include "harness/watch/inject/preload/wrappers.h"
+#include "harness/watch/read/clock_between.h"
+#include "harness/watch/read/foreign/device_events.h"
 #include "harness/watch/read/foreign/gradient_runs.h"
+#include "harness/watch/read/foreign/nccl_kernels.h"
 #include "harness/watch/read/foreign/trace_file.h"
 #include "harness/watch/read/foreign/traced_collectives.h"
 #include "harness/watch/read/group_roles.h"
@@ -45,9 +49,10 @@ class Reader {
     rank_.groups = trace_.groups;
     rank_.is_traced = true;
     rank_.lacks_ranges = trace_.has_unknown_ranges;
-    rank_.graphs_may_communicate = trace_.graphs_may_communicate;
+    rank_.graphs_may_communicate = graphs_may_communicate(trace_);
     if (trace_.is_on_paper) rank_.gpus_of_paper = "by its trace";
     for (const TracedRange& range : trace_.ranges) see(range);
+    see_gpu();
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
     add_backwards(trace_, rank_);
     add_wraps();
@@ -80,6 +85,16 @@ class Reader {
       rank_.events.push_back(traced_event(range, EventKind::ZeroGrad, kClearing));
       rank_.events.back().detail = kUnclear;
     }
+  }
+
+  void see_gpu() {
+    const Known<TracedGpu> gpu = traced_gpu(trace_);
+    if (!gpu) {
+      if (!gpu.why_not().empty()) lacks(gpu.why_not());
+      return;
+    }
+    rank_.gpu = gpu->work;
+    collectives_.take_kernels(gpu->kernels);
   }
 
   void see_forward(const TracedRange& range) {
@@ -176,32 +191,53 @@ class Reader {
   const TracedRange* forward_ = nullptr;
 };
 
-RankEvents read_file(const std::string& path) {
+struct ReadFile {
+  std::string path;
+  RankEvents rank;
+  std::optional<std::int64_t> first_step;  // as TraceFile has it
+};
+
+ReadFile read_file(const std::string& path) {
   const std::string bytes = whole_file(path);
-  if (is_trace(bytes)) return events_of(parse_trace(bytes, path));
+  if (is_trace(bytes)) {
+    const TraceFile trace = parse_trace(bytes, path);
+    return {path, events_of(trace), trace.first_step};
+  }
   throw ConfigError(fmt::format("{}: {}, expected a trace that torch.profiler wrote", path,
                                 bytes.empty() ? "is empty" : "got another kind of file"));
 }
 
 // Of several files each must say of which rank it is, and all must be of one job.
-void check_together(const std::vector<std::string>& paths, const std::vector<RankEvents>& ranks) {
+void check_together(const std::vector<ReadFile>& files) {
   std::map<int, std::string> by_rank;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const RankEvents& rank = ranks[i];
-    if (rank.rank < 0) {
-      throw ConfigError(paths[i], "rank", "nothing",
+  for (const ReadFile& file : files) {
+    if (file.rank.rank < 0) {
+      throw ConfigError(file.path, "rank", "nothing",
                         "the rank that wrote it, where several files are given");
     }
-    const auto [known, is_new] = by_rank.emplace(rank.rank, paths[i]);
+    const auto [known, is_new] = by_rank.emplace(file.rank.rank, file.path);
     if (!is_new) {
       throw ConfigError(
           fmt::format("{} and {}: got two files of rank {}, expected one of each rank",
-                      known->second, paths[i], rank.rank));
+                      known->second, file.path, file.rank.rank));
     }
-    if (rank.world_size != ranks[0].world_size) {
-      throw ConfigError(paths[i], "world_size", std::to_string(rank.world_size),
-                        fmt::format("{}, as {} has", ranks[0].world_size, paths[0]));
+    if (file.rank.world_size != files[0].rank.world_size) {
+      throw ConfigError(file.path, "world_size", std::to_string(file.rank.world_size),
+                        fmt::format("{}, as {} has", files[0].rank.world_size, files[0].path));
     }
+  }
+}
+
+Known<ClockBetween> clock_of(const ReadFile& first, const ReadFile& other) {
+  if (first.first_step != other.first_step) return Unknown{"they begin with other steps"};
+  return clock_between({&first.rank}, {&other.rank});
+}
+
+// Nothing says which of them share a host, and so a clock.
+void put_on_one_clock(std::vector<ReadFile>& files) {
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    files[i].rank.host = static_cast<int>(i);
+    put_on_clock(files[i].rank, clock_of(files[0], files[i]));
   }
 }
 
@@ -212,17 +248,13 @@ RankEvents events_of(const TraceFile& trace) {
 }
 
 std::vector<RankEvents> read_foreign_job(const std::vector<std::string>& paths) {
+  std::vector<ReadFile> files;
+  for (const std::string& path : paths) files.push_back(read_file(path));
+  if (files.size() > 1) check_together(files);
+  std::ranges::sort(files, {}, [](const ReadFile& file) { return file.rank.rank; });
+  put_on_one_clock(files);
   std::vector<RankEvents> ranks;
-  for (const std::string& path : paths) ranks.push_back(read_file(path));
-  if (ranks.size() > 1) {
-    check_together(paths, ranks);
-    // Nothing says which of them share a host, and so a clock.
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ranks[i].host = static_cast<int>(i);
-      ranks[i].clock_error_ns.reset();
-    }
-  }
-  std::ranges::sort(ranks, {}, &RankEvents::rank);
+  for (ReadFile& file : files) ranks.push_back(std::move(file.rank));
   return ranks;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@
 #include "harness/paper/gpu_models.h"
 #include "harness/text/text_width.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
-#include "harness/watch/read/foreign/graph_launches.h"
+#include "harness/watch/read/foreign/device_events.h"
 #include "harness/watch/read/group_roles.h"
 
 namespace gradsync::watch {
@@ -31,7 +32,6 @@ constexpr const char* kDistributed = "distributedInfo";
 constexpr const char* kDriver = "cuda_driver_version";
 constexpr std::size_t kBeginning = 1 << 16;
 constexpr std::int64_t kMostRanks = std::numeric_limits<int>::max();
-constexpr double kMostMicroseconds = 4e15;  // in nanoseconds they fit into 64 bits
 
 constexpr std::array<std::pair<std::string_view, TracedKind>, 3> kCategories{{
     {"cpu_op", TracedKind::Operator},
@@ -46,6 +46,16 @@ bool is_told(std::string_view function) {
           function.ends_with(": backward"));
 }
 
+// "ProfilerStep#4", a range around a whole step.
+std::optional<std::int64_t> step_of_schedule(std::string_view range) {
+  constexpr std::string_view kStep = "ProfilerStep#";
+  if (!range.starts_with(kStep)) return std::nullopt;
+  std::int64_t number = 0;
+  const auto read =
+      std::from_chars(range.data() + kStep.size(), range.data() + range.size(), number);
+  return read.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 class TraceReader {
  public:
   explicit TraceReader(const std::string& name) : name_(name) {}
@@ -56,7 +66,6 @@ class TraceReader {
       throw ConfigError(name_, kEvents, top.is_object() ? "nothing" : "no object", "a list");
     }
     if (top.contains(kDistributed)) read_distributed(top.at(kDistributed));
-    file_.graphs_may_communicate = graphs_.may_communicate();
     const json& driver = at(top, kDriver);
     file_.is_on_paper = driver.is_number_integer() && driver.get<int>() % 10 == paper::kDriverDigit;
     std::ranges::stable_sort(file_.ranges, {}, [](const TracedRange& range) {
@@ -119,7 +128,7 @@ class TraceReader {
     if (!(microseconds >= 0 && microseconds <= kMostMicroseconds)) {
       fail(field, value, fmt::format("microseconds from 0 to {:g}", kMostMicroseconds));
     }
-    return std::llround(microseconds * 1e3);
+    return exact_nanoseconds(microseconds);
   }
 
   std::optional<std::int64_t> number(const json& event, const char* field) const {
@@ -135,7 +144,9 @@ class TraceReader {
     const auto* const known = std::ranges::find_if(kCategories, [&](const auto& entry) {
       return category.get_ref<const std::string&>() == entry.first;
     });
-    if (known == kCategories.end()) return see_device(event);
+    if (known == kCategories.end()) {
+      return see_device(category.get_ref<const std::string&>(), event);
+    }
     if (!at(event, "name").is_string()) fail("name", at(event, "name"), "a string");
     const auto& name = at(event, "name").get_ref<const std::string&>();
     file_.has_python |= known->second == TracedKind::PythonFunction;
@@ -157,18 +168,20 @@ class TraceReader {
     if (const json& details = at(event, "args"); details.is_object()) {
       read_details(details, range);
     }
+    if (const auto step = step_of_schedule(range.name)) {
+      file_.first_step = std::min(*step, file_.first_step.value_or(*step));
+    }
     file_.ranges.push_back(range);
   }
 
-  // Where a field that only these have is of another type, it is not known.
-  void see_device(const json& event) {
-    const json& name = at(event, "name");
-    const json& details = at(event, "args");
-    if (!name.is_string()) return;
-    const json& correlation = details.is_object() ? at(details, "correlation") : json();
-    graphs_.see(at(event, "cat").get_ref<const std::string&>(), name.get_ref<const std::string&>(),
-                correlation.is_number_integer() ? std::optional(correlation.get<std::int64_t>())
-                                                : std::nullopt);
+  void see_device(std::string_view category, const json& event) {
+    if (is_work(category)) {
+      file_.work.push_back(work_of(category, event));
+      TracedWork& work = file_.work.back();
+      if (!work.name.empty()) work.name = kept(std::string(work.name));
+    } else if (const auto launch = launch_of(category, event)) {
+      file_.launches.push_back(*launch);
+    }
   }
 
   void read_details(const json& details, TracedRange& range) {
@@ -266,7 +279,7 @@ class TraceReader {
 
   std::optional<int> small(const json& info, const char* field, int at_least) const {
     const json& value = at(info, field);
-    if (is_null(info, field)) return std::nullopt;
+    if (value.is_null()) return std::nullopt;
     if (!value.is_number_integer() || value < at_least || value > std::numeric_limits<int>::max()) {
       fail_distributed(field, value,
                        at_least == 0 ? "an integer of at least 0" : "an integer of at least 1");
@@ -313,7 +326,6 @@ class TraceReader {
 
   const std::string& name_;
   TraceFile file_;
-  GraphLaunches graphs_;
   std::unordered_map<std::string, std::string_view> names_;
   std::unordered_map<std::string, const TracedInputs*> inputs_;
   bool is_in_events_ = false;
@@ -322,6 +334,11 @@ class TraceReader {
 };
 
 }  // namespace
+
+std::int64_t exact_nanoseconds(double microseconds) {
+  const double whole = std::floor(microseconds);
+  return static_cast<std::int64_t>(whole) * 1000 + std::llround((microseconds - whole) * 1e3);
+}
 
 bool is_trace(std::string_view text) {
   const std::string_view beginning = text.substr(0, kBeginning);

@@ -2,21 +2,29 @@
 // Kineto writes, one file for each rank.
 //
 // Kept are ranges of the host's threads: operators, ranges that are named (user annotations), and
-// of Python's functions those of models and of backward. Kernels of a GPU are not: when they ran
-// says nothing about what the host waited for. Only whether a CUDA graph may have run NCCL's is.
+// of Python's functions those of models and of backward. Of GPUs what they ran is kept (kernels,
+// copies and memsets), and the calls of CUDA's or HIP's that launched it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/watch/read/gpu_work.h"
 #include "harness/watch/read/group.h"
 
 namespace gradsync::watch {
+
+inline constexpr double kMostMicroseconds = 4e15;  // in nanoseconds they fit into 64 bits
+
+// Returns microseconds of a trace, 0 to kMostMicroseconds, to the nanosecond. Those of a clock that
+// began in 1970 have as many digits as a double has: its thousandfold has too many.
+std::int64_t exact_nanoseconds(double microseconds);
 
 // An input of an operator: its sizes and its type, as the profiler has them ("float").
 struct TracedTensor {
@@ -52,6 +60,25 @@ struct TracedRange {
   }
 };
 
+enum class TracedWorkKind { Nccl, OtherKernel, Memory };
+
+// What a GPU ran.
+struct TracedWork {
+  TracedWorkKind kind = TracedWorkKind::OtherKernel;
+  std::int64_t device = 0;
+  std::optional<std::int64_t> correlation;  // with its launch; absent: not told
+  std::optional<GpuSpan> ran;               // absent: it is not told when
+  std::string_view name;                    // of a kernel of NCCL's alone
+};
+
+// A call of the runtime or the driver.
+struct TracedLaunch {
+  bool is_of_graph = false;
+  std::optional<std::int64_t> correlation;
+  std::int64_t at_ns = 0;
+  std::int64_t thread = 0;
+};
+
 struct TraceFile {
   std::int64_t pid = 0;
   int rank = -1;       // -1: not told
@@ -60,9 +87,11 @@ struct TraceFile {
   bool has_shapes = false;          // record_shapes=True
   bool has_python = false;          // with_stack=True
   bool has_unknown_ranges = false;  // left out: it is not told when, or on which thread, they ran
-  bool graphs_may_communicate = false;  // CUDA graphs: their collectives are no ranges
-  bool is_on_paper = false;             // made on GPUs of paper: its times mean nothing
-  std::vector<TracedRange> ranges;      // by start; of those that begin together the longest first
+  bool is_on_paper = false;         // made on GPUs of paper: its times mean nothing
+  std::vector<TracedRange> ranges;  // by start; of those that begin together the longest first
+  std::vector<TracedWork> work;     // in the order of the file
+  std::vector<TracedLaunch> launches;      // the same
+  std::optional<std::int64_t> first_step;  // that a schedule of the profiler's recorded
 
   // What ranges point to.
   std::deque<std::string> names;

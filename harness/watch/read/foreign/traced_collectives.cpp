@@ -77,6 +77,7 @@ std::int64_t sum_of_known(std::int64_t a_bytes, std::int64_t b_bytes) {
 
 constexpr std::string_view kC10d = "c10d::";
 constexpr std::string_view kGloo = "gloo:";
+constexpr std::string_view kNccl = "nccl:";
 constexpr int kFewestForReplicas = 4;  // two shards, each of them twice
 
 // Returns -1 where it is not told.
@@ -137,6 +138,8 @@ bool TracedCollectives::see(const TracedRange& range) {
     see_collective(range);
   } else if (range.name.starts_with(kGloo)) {
     gloo_[std::string(range.name.substr(kGloo.size()))].push_back(&range);
+  } else if (range.name.starts_with(kNccl)) {
+    threads_[range.thread].of_nccl.push_back(&range);
   } else if (range.comm != nullptr) {
     see_comm(range);
   } else {
@@ -150,24 +153,27 @@ std::vector<Event> TracedCollectives::finish(int world_size) {
   forget_doubtful_groups(world_size);
   std::vector<Event> events;
   for (const Collective& each : collectives_) events.push_back(each.event);
+  events.insert(events.end(), beside_c10d_.begin(), beside_c10d_.end());
   return events;
 }
 
 bool TracedCollectives::has_unknown_size() const {
-  return std::ranges::any_of(collectives_,
-                             [](const Collective& each) { return each.event.bytes < 0; });
+  return !beside_c10d_.empty() || std::ranges::any_of(collectives_, [](const Collective& each) {
+    return each.event.bytes < 0;
+  });
 }
 
 bool TracedCollectives::has_unknown_group() const {
-  return std::ranges::any_of(collectives_,
+  return std::ranges::any_of(beside_c10d_, [](const Event& each) { return each.object == 0; }) ||
+         std::ranges::any_of(collectives_,
                              [](const Collective& each) { return each.event.object == 0; });
 }
 
 // The collective that runs on this range's thread when it begins; null: none does.
 TracedCollectives::Collective* TracedCollectives::collective_around(const TracedRange& range) {
-  const auto last = last_collective_.find(range.thread);
-  if (last == last_collective_.end()) return nullptr;
-  Collective& collective = collectives_[last->second];
+  const auto thread = threads_.find(range.thread);
+  if (thread == threads_.end() || thread->second.collectives.empty()) return nullptr;
+  Collective& collective = collectives_[thread->second.collectives.back()];
   return collective.range->contains(range) ? &collective : nullptr;
 }
 
@@ -179,12 +185,15 @@ void TracedCollectives::see_collective(const TracedRange& range) {
   event.issued_ns = range.end_ns;
   event.end_ns = range.start_ns;
   event.bytes = bytes_of(range.inputs, operation);
-  if (trace_.groups.size() == 1) {
-    event.detail = trace_.groups.front().name;
-    event.object = trace_.groups.front().number;
-  }
-  last_collective_[range.thread] = collectives_.size();
+  name_only_group(event);
+  threads_[range.thread].collectives.push_back(collectives_.size());
   collectives_.push_back({std::move(event), &range, op});
+}
+
+void TracedCollectives::name_only_group(Event& event) const {
+  if (trace_.groups.size() != 1) return;
+  event.detail = trace_.groups.front().name;
+  event.object = trace_.groups.front().number;
 }
 
 void TracedCollectives::see_comm(const TracedRange& range) {

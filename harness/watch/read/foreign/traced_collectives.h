@@ -3,7 +3,9 @@
 //
 // c10d's operator says what is begun. What the profiler says of it (record_param_comms) stands
 // inside of that and may have its group and its size. Gloo's threads open a range of their own for
-// each, which ends with it; NCCL's ends on a GPU are not read.
+// each, which ends with it. NCCL's kernel was launched inside of the operator; or behind it, where
+// several are coalesced into one. A kernel that no operator launched, as those of CUDA graphs, is a
+// collective by itself, of unknown size.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "harness/watch/read/event.h"
+#include "harness/watch/read/foreign/nccl_kernels.h"
 #include "harness/watch/read/foreign/trace_file.h"
 
 namespace gradsync::watch {
@@ -37,7 +40,10 @@ class TracedCollectives {
   // Takes the next range of the trace; returns whether it is one of a collective.
   bool see(const TracedRange& range);
 
-  // Ends it, when all ranges were seen, and returns the events. What follows is known then.
+  // Takes the kernels of NCCL's, by their launch, when all ranges were seen.
+  void take_kernels(const std::vector<NcclKernel>& kernels);
+
+  // Ends it, when all of these were taken, and returns the events. What follows is known then.
   // `world_size`: of the job.
   std::vector<Event> finish(int world_size);
 
@@ -54,9 +60,18 @@ class TracedCollectives {
     bool is_group_told = false;  // by the collective itself
   };
 
+  struct OfThread {
+    std::vector<std::size_t> collectives;     // by start
+    std::vector<const TracedRange*> of_nccl;  // "nccl:all_reduce", by start
+    std::size_t taken = 0;  // of the collectives, up to the last one with a kernel
+  };
+
   Collective* collective_around(const TracedRange& range);
+  void take_kernel(const NcclKernel& kernel);
+  void add_by_itself(const NcclKernel& kernel, std::string name);
   void see_collective(const TracedRange& range);
   void see_comm(const TracedRange& range);
+  void name_only_group(Event& event) const;
   void find_ends();
   void take_end(Collective& collective, const TracedRange& range) const;
   bool may_scatter_among_some(int world_size) const;
@@ -65,7 +80,8 @@ class TracedCollectives {
   const TraceFile& trace_;
   int largest_group_ = 0;
   std::vector<Collective> collectives_;
-  std::map<std::int64_t, std::size_t> last_collective_;          // by thread
+  std::vector<Event> beside_c10d_;
+  std::map<std::int64_t, OfThread> threads_;
   std::map<std::string, std::vector<const TracedRange*>> gloo_;  // by operation
 };
 

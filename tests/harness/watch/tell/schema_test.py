@@ -24,6 +24,7 @@ LATER = {
     "axes",
     "cause",
     "flags",
+    "gpu",
     "kinds",
     "models",
     "parts",
@@ -43,7 +44,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 16)
+        self.assertEqual(len(self.jobs), 17)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
@@ -124,6 +125,21 @@ class WatchTest(unittest.TestCase):
             wrong = copy.deepcopy(hybrid)
             wrong["per_step"]["axes"][0][field] = to
             self.assertNotEqual(complaints("watch", wrong), [], f"{field} = {to!r} was accepted")
+
+    def test_gpus_are_told(self):
+        on_gpus = self.jobs["on_gpus"]
+        self.assertEqual(on_gpus["per_step"]["gpu"]["most_exposed"]["of"], 8)
+        older = copy.deepcopy(on_gpus)
+        del older["per_step"]["gpu"], older["ranks"][0]["gpu"]
+        self.assertEqual(complaints("watch", older), [])
+        for path in (("per_step", "gpu"), ("per_step", "gpu", "most_exposed"), ("ranks", 0, "gpu")):
+            for field in place_in(on_gpus, path):
+                wrong = copy.deepcopy(on_gpus)
+                del place_in(wrong, path)[field]
+                self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+        wrong = copy.deepcopy(on_gpus)
+        wrong["ranks"][0]["gpu"]["exposed_s"] = -1
+        self.assertNotEqual(complaints("watch", wrong), [], "less than nothing is exposed")
 
     def test_flags_are_told(self):
         hybrid = self.jobs["hybrid"]

@@ -6,6 +6,7 @@
 
 #include "harness/watch/judge/wastes/savings.h"
 #include "harness/watch/judge/wastes/waste_words.h"
+#include "harness/watch/judge/watched.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/watch/judge/wastes/wasting_job.h"
 #include "tests/harness/watch/sample_jobs.h"

@@ -1,6 +1,6 @@
 // Numbers that a trace does not tell, and collectives that it cannot.
 //
-// Covers: graph_launches.cpp.
+// Covers: device_events.cpp.
 #include "harness/watch/read/foreign/trace_file.h"
 
 #include <gmock/gmock.h>
@@ -45,6 +45,16 @@ TEST(TraceFile, ANumberThatIsNullIsNotKnown) {
               testing::IsEmpty());
   EXPECT_EQ(parsed_without("/traceEvents/1/args/In msg nelems").comms.at(0).in_elements, -1);
   EXPECT_EQ(parsed_without("/traceEvents/1/args/Group size").comms.at(0).group_size, 0);
+}
+
+TEST(TraceFile, TimesSince1970AreExact) {
+  json trace = made_trace();
+  trace["traceEvents"][0]["ts"] = std::int64_t{1'661'938'466'274'409};
+  trace["traceEvents"][0]["dur"] = 3;
+  const TraceFile file = parse_trace(trace.dump(), "trace.json");
+  EXPECT_EQ(file.ranges.back().start_ns, 1'661'938'466'274'409'000);
+  EXPECT_EQ(file.ranges.back().end_ns, 1'661'938'466'274'412'000);
+  EXPECT_EQ(exact_nanoseconds(4458677009853.422), 4'458'677'009'853'422);
 }
 
 TEST(TraceFile, OneOfGpusOfPaperTellsNoSeconds) {
@@ -114,15 +124,32 @@ TEST(TraceFile, AGraphThatOnlyComputesBesideCollectivesIsNoObstacle) {
   EXPECT_FALSE(traced_with({kNccl, kGemm}).graphs_may_communicate);
 }
 
-TEST(TraceFile, ANumberThatIsAbsentOrNoneIsAnError) {
+TEST(TraceFile, ANumberThatIsNoneIsAnError) {
   for (const char* name : {"/distributedInfo/world_size", "/traceEvents/0/ts"}) {
-    const json::json_pointer place(name);
     json trace = made_trace();
-    trace.at(place) = "two";
-    EXPECT_THROW(parse_trace(trace.dump(), "trace.json"), ConfigError) << name;
-    trace.at(place.parent_pointer()).erase(place.back());
+    trace.at(json::json_pointer(name)) = "two";
     EXPECT_THROW(parse_trace(trace.dump(), "trace.json"), ConfigError) << name;
   }
+  json trace = made_trace();
+  trace["traceEvents"][0].erase("ts");
+  EXPECT_THROW(parse_trace(trace.dump(), "trace.json"), ConfigError);
+}
+
+// Some of the traces that others published have a rank alone.
+TEST(TraceFile, OneThatDoesNotTellTheWorldIsRefusedWithThatReason) {
+  for (const char* field : {"world_size", "rank"}) {
+    json trace = made_trace();
+    trace["distributedInfo"].erase(field);
+    trace["traceEvents"].erase(1);
+    const TraceFile file = parse_trace(trace.dump(), "trace.json");
+    EXPECT_TRUE(file.world_size == 0 || file.rank < 0) << field;
+  }
+  json trace = made_trace();
+  trace["distributedInfo"] = {{"backend", "nccl"}};
+  trace["traceEvents"].erase(1);
+  const Watched watched = summarize({events_of(parse_trace(trace.dump(), "trace.json"))});
+  EXPECT_EQ(watched.verdicts.front().kind, VerdictKind::NotInFile);
+  EXPECT_EQ(watched.verdicts.front().cause, Cause::WorldSizeNotTold);
 }
 
 }  // namespace
