@@ -1,6 +1,6 @@
 """Draws what a gate found: forest.py GATE.json writes forest.png and forest.svg beside it.
 
-Reads the JSON that `gradsync gate ... --json` prints (schema gradsync.gate/1) and computes nothing of its own.
+Reads the JSON that `gradsync gate ... --json` prints (schema gradsync.gate/1). It computes nothing.
 Rows: how much slower the candidate is, with 95 % intervals, beside the margin and the smallest
 effect. Claims: the ratio of each, with what it must be.
 """
