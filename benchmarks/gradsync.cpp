@@ -46,8 +46,9 @@ Words take_job(Words& words) {
   return job;
 }
 
-void respell_gate(Words& words) {
-  const std::optional<Words> now = respelled_gate(words);
+void respell_gate(const CLI::App& gate, Words& words) {
+  if (words.empty() || words.front() != gate.get_name()) return;
+  const std::optional<Words> now = respelled_gate(page_of(gate), words);
   if (!now) return;
   log::configure(std::ranges::find(words, "--quiet") != words.end());
   log::info(fmt::format("this is now spelled: gradsync {}", joined_words(*now)));
@@ -60,7 +61,6 @@ int parse_and_run(Words words) {
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   const Words job = take_job(words);
-  respell_gate(words);
   app.failure_message([&words](const CLI::App* program, const CLI::Error& error) {
     return fmt::format("error: {}\n", wrong_call(page_of(*program), words, error.what()));
   });
@@ -80,6 +80,7 @@ int parse_and_run(Words words) {
   add_completion_command(app);
   add_man_command(app);
   add_arm_command(app, status);
+  respell_gate(*app.get_subcommand("gate"), words);
   try {
     app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes them off the end
   } catch (const CLI::ParseError& error) {

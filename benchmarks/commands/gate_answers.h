@@ -17,7 +17,7 @@ ExitStatus compare(const arms::GateQuestion& question);
 
 // Runs the training command, holds it against the file of counts or writes the file, and keeps in
 // `directory` what was seen. Returns Ok where it is as the file says, Regression where it is not,
-// Unfit where that cannot be told; Failed where the job failed by itself and no difference is
+// Unfit where nothing shows which; Failed where the job failed by itself and no difference is
 // known. Errors: as arms::count_job; ConfigError for a file that is missing or none of counts.
 ExitStatus hold_counts(const arms::GateQuestion& question, const std::string& directory);
 

@@ -1,8 +1,6 @@
 #include "benchmarks/commands/gate_spelling.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "harness/arms/gate_question.h"
 
@@ -30,26 +28,30 @@ std::string value_of(const Words& words, const std::string& option) {
   return found + 1 == words.end() ? "" : *(found + 1);
 }
 
-bool is_flag(std::string_view word) {
-  constexpr std::array kFlags = {"--force",    "--quiet", "--update",           "--counts-only",
-                                 "--selftest", "--json",  "--every-micro-batch"};
-  return std::ranges::find(kFlags, word) != kFlags.end();
+// Whether it is an option of one of the questions that takes no value.
+bool is_flag(const CommandPage& gate, const std::string& word) {
+  return std::ranges::any_of(gate.commands, [&](const CommandPage& question) {
+    return std::ranges::any_of(question.options, [&](const OptionPage& option) {
+      return option.value.empty() && std::ranges::find(option.flags, word) != option.flags.end();
+    });
+  });
 }
 
 // Whether a word is no option and no option's value: PLAN.
-bool has_plan(const Words& words) {
+bool has_plan(const CommandPage& gate, const Words& words) {
   bool is_value = false;
   for (const std::string& word : words) {
     if (!word.starts_with("-") && !is_value) return true;
-    is_value = word.starts_with("--") && !is_flag(word) && word.find('=') == std::string::npos;
+    is_value =
+        word.starts_with("--") && !is_flag(gate, word) && word.find('=') == std::string::npos;
   }
   return false;
 }
 
-std::string question_of(const Words& words) {
+std::string question_of(const CommandPage& gate, const Words& words) {
   if (has(words, "--counts") || has(words, "--update")) return "counts";
   if (has(words, "--selftest") || has(words, "--replay")) return "selftest";
-  const bool is_of_commands = has(words, "--baseline") && !has_plan(words) &&
+  const bool is_of_commands = has(words, "--baseline") && !has_plan(gate, words) &&
                               !has(words, "--gates") &&
                               !arms::names_build(value_of(words, "--baseline"));
   return is_of_commands ? "commands" : "builds";
@@ -57,12 +59,15 @@ std::string question_of(const Words& words) {
 
 }  // namespace
 
-std::optional<Words> respelled_gate(const Words& words) {
-  if (words.size() < 2 || words[0] != "gate") return std::nullopt;
-  constexpr std::array kNow = {"counts", "commands", "builds", "selftest", "-h", "--help"};
-  if (std::ranges::find(kNow, words[1]) != kNow.end()) return std::nullopt;
+std::optional<Words> respelled_gate(const CommandPage& gate, const Words& words) {
+  if (words.size() < 2 || words[0] != gate.name || words[1] == "-h" || words[1] == "--help") {
+    return std::nullopt;
+  }
+  if (std::ranges::find(gate.commands, words[1], own_name) != gate.commands.end()) {
+    return std::nullopt;
+  }
   const Words given(words.begin() + 1, words.end());
-  Words now = {"gate", question_of(given)};
+  Words now = {"gate", question_of(gate, given)};
   if (now[1] == "counts" && has(given, "--counts")) now.push_back(value_of(given, "--counts"));
   for (auto word = given.begin(); word != given.end(); ++word) {
     if (*word == "--selftest" || word->starts_with("--counts=")) continue;

@@ -30,7 +30,7 @@ struct ValueName {
   std::string_view value;
 };
 
-// What a flag takes is the same in every command that has it and gives it no name of its own.
+// A flag takes the same in every command that gives its value no name of its own.
 constexpr ValueName kValues[] = {
     {"--accumulation-steps", "N"},
     {"--alpha", "PERCENT"},

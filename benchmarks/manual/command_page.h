@@ -3,9 +3,9 @@
 // it is registered.
 //
 // A command's group, and the group of its options, are CLI11's own; a hidden one has the group "".
-// What an option takes is named once for all commands (kValues), or by its type name where it has
-// another meaning in one of them: PLAN, TOPOLOGY, STRATEGY and MODEL are names that this program
-// knows, FILE and DIR are paths.
+// One table names the value of each option for all commands (kValues). A type name goes before it,
+// where an option has another meaning in one of them: PLAN, TOPOLOGY, STRATEGY and MODEL are names
+// that this program knows, FILE and DIR are paths.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// What to say where a name is not known: which names are near, or all that there are.
+// Answers to an unknown name: the names that are near, or all that there are.
 #pragma once
 
 #include <string>

@@ -148,7 +148,7 @@ class PublicTracesTest(ProgramTest):
             with self.subTest(path):
                 self.assertEqual(gpu is None, times is None, page)
                 for name, value in (times or {}).items():
-                    # Of a time since 1970 a double has quarters of a microsecond.
+                    # A double keeps quarters of a microsecond of a time since 1970.
                     delta = 1e-6 + 1e-4 * times["span_s"]
                     self.assertAlmostEqual(gpu[name], value, delta=delta, msg=name)
 

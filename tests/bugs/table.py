@@ -32,9 +32,8 @@ def keep(checker, judged):
     file.write_text(json.dumps(judged, indent=1, sort_keys=True) + "\n")
 
 
-def best_of(checkers, words):
-    said = [kept(checker).get(words) for checker in checkers]
-    known = [each for each in said if each]
+def best_of(said, words):
+    known = [each[words] for each in said if each.get(words)]
     if "accused" in known:
         return "accused"
     order = (*BEST_FIRST, "quiet")
@@ -44,11 +43,12 @@ def best_of(checkers, words):
 def judged_by(checkers):
     """Returns for bugs and for what is right how each was judged, by name."""
     bugs, right = {}, {}
+    said = [kept(checker) for checker in checkers]
     for job in truth.jobs().values():
         if job.wrong is not None:
-            bugs[job.name] = best_of(checkers, job.name)
+            bugs[job.name] = best_of(said, job.name)
         words = " ".join(job.words(True))
-        right[words] = best_of(checkers, words)
+        right[words] = best_of(said, words)
     return bugs, right
 
 

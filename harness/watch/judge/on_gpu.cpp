@@ -19,7 +19,7 @@ std::optional<StepCounts::OnGpu> placed(const StepCounts& counts, const GpuWork&
   return StepCounts::OnGpu{{start_ns, *end_ns}, *optimizer_ns};
 }
 
-// Of one step: by name, those of this name in the order in which they were issued.
+// The collectives of one step by name, each list in the order in which they were issued.
 using ByName = std::map<std::string, EventPointers>;
 
 ByName collectives_by_name(const RankEvents& rank, const StepCounts& counts) {

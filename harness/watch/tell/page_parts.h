@@ -23,8 +23,7 @@ std::string times_sentence(const TypicalStep& typical);
 // Returns what ran on a GPU, in a step or, where no step is known there, in all that was recorded
 // of the lowest rank: "on its GPU a step communicates for 0.0200 s: 0.0050 s while it computes, and
 // 0.0150 s exposed; all_reduce 5 of 5 (25.3 MiB) is exposed most, for 0.0060 s; the others wait for
-// rank 1"; "" where that is
-// not known, or it does not communicate.
+// rank 1"; "" where that is not known, or it does not communicate.
 std::string gpu_sentence(const Watched& watched);
 
 // Returns what was seen where nothing was judged: "seen of rank 0: 40 backwards, 10 optimizer steps

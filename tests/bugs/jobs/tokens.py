@@ -73,6 +73,11 @@ def right(tokens, of_step, total, count):
     return total / dist.get_world_size()
 
 
+def by_means(tokens, of_step, total, count):
+    """Takes a mean of each micro-batch, and the mean of these."""
+    return tokens * count
+
+
 @bug(
     "https://github.com/huggingface/transformers/pull/34191",
     2024,
@@ -82,7 +87,7 @@ def right(tokens, of_step, total, count):
 )
 def mean_of_micro_batches_means(is_fixed):
     """Each micro-batch's loss is a mean over its own tokens."""
-    train(right if is_fixed else lambda tokens, own, total, count: tokens * count)
+    train(right if is_fixed else by_means)
 
 
 @bug(
@@ -107,7 +112,6 @@ def mean_of_ranks_means(is_fixed):
 )
 def mean_of_means_by_hand(is_fixed):
     """Gradients of mean losses are summed, divided by a fixed number, and averaged over ranks."""
-    by_means = lambda tokens, own, total, count: tokens * count  # noqa: E731
     train(right if is_fixed else by_means, follow(make_net()), average)
 
 
@@ -121,7 +125,6 @@ def mean_of_means_by_hand(is_fixed):
 )
 def masked_mean_of_each_mini_batch(is_fixed):
     """A policy loss is a masked mean of each mini-batch, under FSDP."""
-    by_means = lambda tokens, own, total, count: tokens * count  # noqa: E731
     train(right if is_fixed else by_means, fully_shard(follow(make_net())))
 
 

@@ -1,4 +1,4 @@
-// What a name that is not known is answered with.
+// An unknown name is answered with those that are near.
 #include "harness/base/nearest.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 
 namespace gradsync::watch {
 
-// Returns how long the job waited for these, which are of one backward; absent where nobody knows
-// when they ended. `waits_for_each`: it may wait for each before it goes on.
+// Returns how long the job waited for these, which are of one backward; absent where it is not
+// known when they ended. `waits_for_each`: it may wait for each before it goes on.
 std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool waits_for_each);
 
 // Returns the same of collectives that are waited for one by one, as far as it is known.

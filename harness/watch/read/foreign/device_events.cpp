@@ -19,20 +19,13 @@ constexpr std::array<std::string_view, 5> kGraphLaunches{"cudaGraphLaunch", "cud
                                                          "cuGraphLaunch", "cuGraphLaunch_ptsz",
                                                          "hipGraphLaunch"};
 
-const json& at(const json& object, const char* field) {
-  static const json absent;
-  if (!object.is_object()) return absent;
-  const auto found = object.find(field);
-  return found == object.end() ? absent : *found;
-}
-
 std::optional<std::int64_t> integer(const json& object, const char* field) {
-  const json& value = at(object, field);
+  const json& value = value_at(object, field);
   return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
 }
 
 std::optional<std::int64_t> nanoseconds(const json& event, const char* field) {
-  const json& value = at(event, field);
+  const json& value = value_at(event, field);
   if (!value.is_number()) return std::nullopt;
   const auto microseconds = value.get<double>();
   const bool fits = microseconds >= 0 && microseconds <= kMostMicroseconds;
@@ -40,7 +33,7 @@ std::optional<std::int64_t> nanoseconds(const json& event, const char* field) {
 }
 
 std::string_view name_of(const json& event) {
-  const json& name = at(event, "name");
+  const json& name = value_at(event, "name");
   return name.is_string() ? std::string_view(name.get_ref<const std::string&>())
                           : std::string_view();
 }
@@ -59,7 +52,7 @@ bool is_work(std::string_view category) {
 
 TracedWork work_of(std::string_view category, const json& event) {
   TracedWork work;
-  const json& details = at(event, "args");
+  const json& details = value_at(event, "args");
   work.correlation = integer(details, "correlation");
   work.device = integer(details, "device").value_or(0);
   const auto start_ns = nanoseconds(event, "ts");
@@ -82,7 +75,7 @@ std::optional<TracedLaunch> launch_of(std::string_view category, const json& eve
   }
   TracedLaunch launch;
   launch.is_of_graph = is_of_graph;
-  launch.correlation = integer(at(event, "args"), "correlation");
+  launch.correlation = integer(value_at(event, "args"), "correlation");
   const auto at_ns = nanoseconds(event, "ts");
   const auto thread = integer(event, "tid");
   if (!is_of_graph && (!launch.correlation || !at_ns || !thread)) return std::nullopt;

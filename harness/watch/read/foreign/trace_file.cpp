@@ -66,7 +66,7 @@ class TraceReader {
       throw ConfigError(name_, kEvents, top.is_object() ? "nothing" : "no object", "a list");
     }
     if (top.contains(kDistributed)) read_distributed(top.at(kDistributed));
-    const json& driver = at(top, kDriver);
+    const json& driver = value_at(top, kDriver);
     file_.is_on_paper = driver.is_number_integer() && driver.get<int>() % 10 == paper::kDriverDigit;
     std::ranges::stable_sort(file_.ranges, {}, [](const TracedRange& range) {
       return std::tuple(range.start_ns, -range.end_ns);
@@ -108,12 +108,6 @@ class TraceReader {
                       expected);
   }
 
-  static const json& at(const json& object, const char* field) {
-    static const json absent;
-    const auto found = object.find(field);
-    return found == object.end() ? absent : *found;
-  }
-
   static bool is_null(const json& object, const char* field) {
     const auto found = object.find(field);
     return found != object.end() && found->is_null();
@@ -121,7 +115,7 @@ class TraceReader {
 
   // Absent: null, which says that it is not known.
   std::optional<std::int64_t> nanoseconds(const json& event, const char* field) const {
-    const json& value = at(event, field);
+    const json& value = value_at(event, field);
     if (is_null(event, field)) return std::nullopt;
     if (!value.is_number()) fail(field, value, "microseconds, a number");
     const auto microseconds = value.get<double>();
@@ -132,23 +126,23 @@ class TraceReader {
   }
 
   std::optional<std::int64_t> number(const json& event, const char* field) const {
-    const json& value = at(event, field);
+    const json& value = value_at(event, field);
     if (is_null(event, field)) return std::nullopt;
     if (!value.is_number_integer()) fail(field, value, "an integer");
     return value.get<std::int64_t>();
   }
 
   void read_event(const json& event) {
-    const json& category = at(event, "cat");
-    if (at(event, "ph") != "X" || !category.is_string()) return;
+    const json& category = value_at(event, "cat");
+    if (value_at(event, "ph") != "X" || !category.is_string()) return;
     const auto* const known = std::ranges::find_if(kCategories, [&](const auto& entry) {
       return category.get_ref<const std::string&>() == entry.first;
     });
     if (known == kCategories.end()) {
       return see_device(category.get_ref<const std::string&>(), event);
     }
-    if (!at(event, "name").is_string()) fail("name", at(event, "name"), "a string");
-    const auto& name = at(event, "name").get_ref<const std::string&>();
+    if (!value_at(event, "name").is_string()) fail("name", value_at(event, "name"), "a string");
+    const auto& name = value_at(event, "name").get_ref<const std::string&>();
     file_.has_python |= known->second == TracedKind::PythonFunction;
     if (known->second == TracedKind::PythonFunction && !is_told(name)) return;
     TracedRange range;
@@ -165,7 +159,7 @@ class TraceReader {
     range.start_ns = *start_ns;
     range.end_ns = *start_ns + *duration_ns;
     range.thread = *thread;
-    if (const json& details = at(event, "args"); details.is_object()) {
+    if (const json& details = value_at(event, "args"); details.is_object()) {
       read_details(details, range);
     }
     if (const auto step = step_of_schedule(range.name)) {
@@ -185,12 +179,12 @@ class TraceReader {
   }
 
   void read_details(const json& details, TracedRange& range) {
-    const json& sizes = at(details, "Input Dims");
+    const json& sizes = value_at(details, "Input Dims");
     if (sizes.is_array() && !has_null(sizes)) {
       file_.has_shapes = true;
-      range.inputs = kept_inputs(sizes, at(details, "Input type"));
+      range.inputs = kept_inputs(sizes, value_at(details, "Input type"));
     }
-    if (range.name == "record_param_comms" && at(details, "Collective name").is_string()) {
+    if (range.name == "record_param_comms" && value_at(details, "Collective name").is_string()) {
       file_.comms.push_back(comm_of(details));
       range.comm = &file_.comms.back();
     }
@@ -251,7 +245,7 @@ class TraceReader {
   }
 
   std::int64_t elements(const json& details, const char* field) const {
-    const json& value = at(details, field);
+    const json& value = value_at(details, field);
     if (value.is_null()) return -1;
     if (!value.is_number_integer() || value < 0) {
       fail(fmt::format("args.{}", field).c_str(), value, "an integer of at least 0");
@@ -265,9 +259,9 @@ class TraceReader {
     comm.out_elements = elements(details, "Out msg nelems");
     const std::int64_t ranks = elements(details, "Group size");
     comm.group_size = static_cast<int>(std::clamp<std::int64_t>(ranks, 0, kMostRanks));
-    const json& type = at(details, "dtype");
+    const json& type = value_at(details, "dtype");
     if (type.is_string()) comm.type = type.get<std::string>();
-    const json& group = at(details, "Process Group Name");
+    const json& group = value_at(details, "Process Group Name");
     if (group.is_string()) comm.group = text::printable(group.get<std::string>());
     return comm;
   }
@@ -278,7 +272,7 @@ class TraceReader {
   }
 
   std::optional<int> small(const json& info, const char* field, int at_least) const {
-    const json& value = at(info, field);
+    const json& value = value_at(info, field);
     if (value.is_null()) return std::nullopt;
     if (!value.is_number_integer() || value < at_least || value > std::numeric_limits<int>::max()) {
       fail_distributed(field, value,
@@ -293,24 +287,24 @@ class TraceReader {
     file_.rank = small(info, "rank", 0).value_or(file_.rank);
     file_.world_size = small(info, "world_size", 1).value_or(file_.world_size);
     if (file_.world_size > 0 && file_.rank >= file_.world_size) {
-      fail_distributed("rank", at(info, "rank"), "one below world_size");
+      fail_distributed("rank", value_at(info, "rank"), "one below world_size");
     }
-    const json& groups = at(info, "pg_config");
+    const json& groups = value_at(info, "pg_config");
     if (groups.is_null()) return;
     if (!groups.is_array()) fail_distributed("pg_config", groups, "a list of process groups");
     for (const json& each : groups) read_group(each);
   }
 
   void read_group(const json& told) {
-    const json& name = told.is_object() ? at(told, "pg_name") : json();
+    const json& name = told.is_object() ? value_at(told, "pg_name") : json();
     if (!name.is_string()) fail_distributed("pg_config", told, "groups that have a pg_name");
     Group group;
     group.name = text::printable(name.get<std::string>());
     group.number = nonzero_fnv_1a(group.name);
-    const json& axis = at(told, "pg_desc");
+    const json& axis = value_at(told, "pg_desc");
     if (axis.is_string())
       group.axis = axis_of_description(text::printable(axis.get<std::string>()));
-    const json& ranks = at(told, "ranks");
+    const json& ranks = value_at(told, "ranks");
     if (ranks.is_array()) {
       for (const json& rank : ranks) {
         if (!rank.is_number_integer() || rank < 0 ||
@@ -338,6 +332,13 @@ class TraceReader {
 std::int64_t exact_nanoseconds(double microseconds) {
   const double whole = std::floor(microseconds);
   return static_cast<std::int64_t>(whole) * 1000 + std::llround((microseconds - whole) * 1e3);
+}
+
+const json& value_at(const json& object, const char* field) {
+  static const json absent;
+  if (!object.is_object()) return absent;
+  const auto found = object.find(field);
+  return found == object.end() ? absent : *found;
 }
 
 bool is_trace(std::string_view text) {

@@ -2,8 +2,8 @@
 // Kineto writes, one file for each rank.
 //
 // Kept are ranges of the host's threads: operators, ranges that are named (user annotations), and
-// of Python's functions those of models and of backward. Of GPUs what they ran is kept (kernels,
-// copies and memsets), and the calls of CUDA's or HIP's that launched it.
+// of Python's functions those of models and of backward. So is the work of GPUs (kernels, copies
+// and memsets), with the calls of CUDA's or HIP's that launched it.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ inline constexpr double kMostMicroseconds = 4e15;  // in nanoseconds they fit in
 // Returns microseconds of a trace, 0 to kMostMicroseconds, to the nanosecond. Those of a clock that
 // began in 1970 have as many digits as a double has: its thousandfold has too many.
 std::int64_t exact_nanoseconds(double microseconds);
+
+// Returns a field of an object; null where it is absent, or `object` is none.
+const nlohmann::json& value_at(const nlohmann::json& object, const char* field);
 
 // An input of an operator: its sizes and its type, as the profiler has them ("float").
 struct TracedTensor {

@@ -9,8 +9,8 @@
 namespace gradsync::watch {
 namespace {
 
-// Of ProcessGroupNCCL's ranges ("nccl:_all_gather_base"), and of kernels of NCCL's own
-// ("ncclDevKernel_AllGather_RING_LL"). Longer names before those that they contain.
+// Names parts of ProcessGroupNCCL's ranges ("nccl:_all_gather_base") and of NCCL's own kernels
+// ("ncclDevKernel_AllGather_RING_LL"). Longer names stand before those that they contain.
 struct OperationName {
   std::string_view ours;
   std::string_view of_kernel;
@@ -47,7 +47,7 @@ std::string operation_of_kernel(std::string_view name) {
   return std::string(kOfAnyKind);
 }
 
-// Of several kernels of one collective the whole.
+// Several kernels of one collective count as one, from the first to the last.
 void add(Event& event, const CollectiveOnGpu& more) {
   if (!event.on_gpu) {
     event.on_gpu = more;

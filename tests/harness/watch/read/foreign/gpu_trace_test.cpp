@@ -28,7 +28,7 @@ struct Names {
   std::string kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 };
 
-// Of a micro-batch on the GPU.
+// A micro-batch on the GPU.
 struct Pace {
   double computes = 100;
   double lasts = 130;  // with its all-reduces
