@@ -1,6 +1,6 @@
 """The examples of the pages, and what bash makes of them in a folder where nothing can happen.
 
-Examples are the blocks of ```sh, the second column of README.md's tour, and `benchmarks/run PLAN`
+Examples are the blocks of ```sh, the commands of README.md's tables, and `benchmarks/run PLAN`
 in the middle of sentences. Every program has a stand-in, which only notes what it was called with.
 """
 
@@ -20,7 +20,7 @@ import stored
 
 PUBLISHED = ROOT / "results" / "published"
 INLINE = re.compile(r"`(benchmarks/run [^`]*)`")
-TOUR = re.compile(r"^## A tour\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\|[^|]*\| `([^`]+)` \|", re.MULTILINE)
 STAND_IN = """#!/bin/bash
 mapfile -d '' -t variables </proc/$$/environ
 printf '%s\\0' "$#" "$0" "$@" "${#variables[@]}" "${variables[@]}" >>"$CALLS"
@@ -47,9 +47,8 @@ def examples():
             yield path, block
         for command in INLINE.findall(text):
             yield path, re.sub(r"\s+", " ", command)
-    for row in TOUR.search(pages()["README.md"])[1].splitlines():
-        if row.startswith("| ") and "`" in row:
-            yield "README.md", row.split("|")[2].strip(" `")
+    for command in ROW.findall(pages()["README.md"]):
+        yield "README.md", command
 
 
 def scripts():

@@ -97,7 +97,7 @@ def slowdown_table(run):
     ).groups()
     cells = run.cells("guides_machines")
     caption = (
-        "The guide's two machines re-enacted on two cores: BERT-base at a T4's pace, real DDP, "
+        "The guide's two machines, re-enacted on two cores: BERT-base at the pace of a T4, real DDP, "
         f"real traffic on shaped links ({of_run(run)}). s/step is elapsed time ± the sd of "
         f"{span([cell['step_s']['n'] for cell in cells])} single steps in "
         f"{span([cell['launches'] for cell in cells])} launches; slowdowns have 95 % intervals "
@@ -105,10 +105,10 @@ def slowdown_table(run):
     )
     worth = (
         f"{inside} of {judged} means lie inside the 95 % interval of the guide's three raw runs; "
-        f"the mean absolute error is {error} %. That is worth less than it sounds: three "
-        "parameters were fitted to that table, only five of its eight cells are measurements of "
-        "their own, intervals of three runs are wide, and 10 ms of engine time were taken off the "
-        "links ([the fit](models/profiles/README.md))."
+        f"the mean absolute error is {error} %. This is no blind prediction: three parameters were "
+        "fitted to that table, only five of its eight cells are separate measurements, intervals "
+        "of three runs are wide, and 10 ms of engine time were subtracted from the links "
+        "([the fit](models/profiles/README.md))."
     )
     found = " ".join(sentences(part))
     return page(wrapped(caption), first_table(part), wrapped(worth), wrapped(found))

@@ -52,24 +52,29 @@ std::string text_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The README leaves lines out of it.
-void expect_in_readme(const std::string& job, int least_lines) {
+// Pages leave lines out of it.
+void expect_in(const std::string& page, const std::string& job, int least_lines) {
   const std::string golden = "tests/harness/watch/tell/golden/" + job + ".txt";
-  const std::string page = "\n" + text_of(golden);
-  const std::string readme = text_of("harness/watch/README.md");
-  std::istringstream shown(readme.substr(readme.find("<!-- of " + golden + " -->\n\n```\n")));
+  const std::string whole = "\n" + text_of(golden);
+  const std::string text = text_of("harness/watch/" + page);
+  const std::size_t start = text.find("<!-- of " + golden + " -->\n\n```\n");
+  ASSERT_NE(start, std::string::npos) << page << " does not show " << golden;
+  std::istringstream shown(text.substr(start));
   std::string line;
   for (int i = 0; i < 3; ++i) std::getline(shown, line);
   int lines = 0;
   for (; std::getline(shown, line) && line != "```"; ++lines) {
-    EXPECT_NE(page.find("\n" + line + "\n"), std::string::npos) << line;
+    EXPECT_NE(whole.find("\n" + line + "\n"), std::string::npos) << line;
   }
   EXPECT_GE(lines, least_lines);
 }
 
-TEST(GoldenWatch, PagesInTheReadmeAreThoseOfJobs) {
-  expect_in_readme("hybrid", 11);
-  expect_in_readme("each_by_hand", 4);
+TEST(GoldenWatch, ExamplesOnPagesAreThoseOfJobs) {
+  expect_in("README.md", "improper", 11);
+  expect_in("verdicts.md", "hybrid", 11);
+  expect_in("verdicts.md", "each_by_hand", 4);
+  expect_in("wastes.md", "by_hand", 11);
+  expect_in("wastes.md", "chattering", 15);
 }
 
 EqualReport equal_report(const std::vector<EqualVerdict>& verdicts) {
