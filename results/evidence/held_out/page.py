@@ -104,7 +104,7 @@ def apart_lines(folder):
         return []
     usual, most = mean(apart), max(apart)
     return [
-        f"Of the launches of a cell the longest took {usual:.1f} % longer than the shortest in the "
+        f"The longest launch of a cell took {usual:.1f} % longer than the shortest in the "
         f"mean over cells, {most:.1f} % at most: no prediction can be nearer than what is measured "
         "is to itself.",
         "",
