@@ -46,12 +46,13 @@ Words take_job(Words& words) {
   return job;
 }
 
-void respell_gate(const CLI::App& gate, Words& words) {
+void respell_gate(const CLI::App& gate, Words& words, const Words& job) {
   if (words.empty() || words.front() != gate.get_name()) return;
   const std::optional<Words> now = respelled_gate(page_of(gate), words);
   if (!now) return;
   log::configure(std::ranges::find(words, "--quiet") != words.end());
-  log::info(fmt::format("this is now spelled: gradsync {}", joined_words(*now)));
+  log::info(fmt::format("this is now spelled: gradsync {}{}", joined_words(*now),
+                        job.empty() ? "" : " -- " + joined_words(job)));
   words = *now;
 }
 
@@ -80,7 +81,7 @@ int parse_and_run(Words words) {
   add_completion_command(app);
   add_man_command(app);
   add_arm_command(app, status);
-  respell_gate(*app.get_subcommand("gate"), words);
+  respell_gate(*app.get_subcommand("gate"), words, job);
   try {
     app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes them off the end
   } catch (const CLI::ParseError& error) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/arms/gate_question.h"
+#include "harness/base/nearest.h"
 
 namespace gradsync::cli {
 namespace {
@@ -63,7 +64,10 @@ std::optional<Words> respelled_gate(const CommandPage& gate, const Words& words)
   if (words.size() < 2 || words[0] != gate.name || words[1] == "-h" || words[1] == "--help") {
     return std::nullopt;
   }
-  if (std::ranges::find(gate.commands, words[1], own_name) != gate.commands.end()) {
+  std::vector<std::string> questions;
+  for (const CommandPage& question : gate.commands) questions.push_back(own_name(question));
+  // "cuonts" is a misspelt question and not a plan.
+  if (!words[1].starts_with("-") && !nearest_names(words[1], questions).empty()) {
     return std::nullopt;
   }
   const Words given(words.begin() + 1, words.end());

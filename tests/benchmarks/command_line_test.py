@@ -92,6 +92,7 @@ class OptionsTest(ProgramTest):
             (("walk",), "walk: gradsync has no such command"),
             (("runn", "smoke"), "did you mean run?"),
             (("predict", "memroy", "mlp"), "did you mean memory?"),
+            (("gate", "cuonts", "x", "--", "true"), "did you mean counts?"),
             (("watch", "torchrun", "train.py"), "gradsync watch -- torchrun train.py"),
             (("list", "fruit"), "fruit"),
             (("report",), "DIR is required"),
@@ -102,7 +103,7 @@ class OptionsTest(ProgramTest):
 
     def test_the_older_spelling_of_a_gate_works_and_says_the_new_one(self):
         for older, now in (
-            (("--counts", "none.json", "--", "true"), "gate counts none.json"),
+            (("--counts", "none.json", "--", "true"), "gate counts none.json -- true"),
             (("--counts=none.json", "--update", "--html", "x", "--", "true"), "counts none.json"),
             (("smoke", "--baseline", "no", "--candidate", "no"), "gate builds smoke --baseline no"),
             (("--quiet", "smoke", "--against", "no"), ""),
