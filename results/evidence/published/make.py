@@ -321,7 +321,10 @@ FIGURES = {
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),
     "gate_rates": Stored(
-        GATES, "harness/gate/README.md", texts.gate_rates, "results/gate/README.md"
+        GATES,
+        "results/gate/README.md",
+        texts.gate_rates,
+        "gradsync gate selftest, as that page says",
     ),
 }
 
