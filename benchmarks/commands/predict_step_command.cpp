@@ -10,6 +10,7 @@
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/predict_elsewhere.h"
+#include "benchmarks/commands/predict_traced.h"
 #include "benchmarks/commands/step_models.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
@@ -155,9 +156,18 @@ void refuse_elsewhere(const ElsewhereOptions& options) {
                                  : "--profile"));
 }
 
+void refuse_beside_trace(const ElsewhereOptions& options) {
+  const std::string given = !options.model.empty()      ? options.model
+                            : !options.plan.empty()     ? "--plan"
+                            : !options.profiles.empty() ? "--profile"
+                                                        : "";
+  if (given.empty()) return;
+  throw ConfigError(fmt::format("--trace: got {} beside it, expected one of them", given));
+}
+
 void predict_steps(ElsewhereOptions options, const std::vector<int>& accumulation_steps) {
   if (options.plan.empty() && options.model.empty()) {
-    throw ConfigError("predict step: got neither, expected a FILE or --plan");
+    throw ConfigError("predict step: got neither, expected a FILE, --plan or --trace");
   }
   if (!options.plan.empty() || is_model(options.model)) {
     if (!accumulation_steps.empty()) {
@@ -181,6 +191,7 @@ void add_predict_step_command(CLI::App& predict) {
       "step", "Seconds of a model's step elsewhere, or of a watched job's, synchronized otherwise");
   auto options = std::make_shared<ElsewhereOptions>();
   auto accumulation_steps = std::make_shared<std::vector<int>>();
+  auto traces = std::make_shared<std::vector<std::string>>();
   command->add_option(
       "FILE", options->model,
       "A profile or a model with one; a run's directory; or what gradsync watch --json "
@@ -214,8 +225,16 @@ void add_predict_step_command(CLI::App& predict) {
                    "(repeatable)")
       ->type_name("MODEL=FILE");
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
-  command->callback(
-      [options, accumulation_steps] { predict_steps(*options, *accumulation_steps); });
+  command
+      ->add_option("--trace", *traces,
+                   "Traces of torch.profiler's, one of each rank, of a job under DDP on GPUs: "
+                   "predict its step")
+      ->type_name("FILE...");
+  command->callback([options, accumulation_steps, traces] {
+    if (traces->empty()) return predict_steps(*options, *accumulation_steps);
+    refuse_beside_trace(*options);
+    predict_traced(*traces, *options, *accumulation_steps);
+  });
 }
 
 }  // namespace gradsync::cli

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kUnknowns = 3;  // 1 / rate, latency, host
 enum Sought { kInverseRate, kLatency, kHost };
+// Of explanations that are as good as each other, the first one is taken: the rate alone.
+constexpr double kSameError = 1e-12;
 using Row = std::array<double, kUnknowns>;
 using Solution = std::array<double, kUnknowns>;
 
@@ -101,7 +103,7 @@ Fitted best_fit(const std::vector<Row>& rows) {
     const auto solution = solve(rows, used);
     if (!solution || std::ranges::any_of(*solution, [](double x) { return x < 0; })) continue;
     const double error = squared_error(rows, *solution);
-    if (error >= best.squared_error) continue;
+    if (error >= best.squared_error - kSameError) continue;
     best.solution = *solution;
     best.squared_error = error;
   }

@@ -5,7 +5,8 @@
 // the relative errors, so that small messages count as much as large ones (Lawson and Hanson,
 // "Solving Least Squares Problems", 1974, on what is not negative; of three unknowns every subset
 // is tried). A number of ranks and an operation send a fixed number of messages one behind the
-// other: with one of each, latency and host cannot be told apart, and all is the host's.
+// other: with one of each, latency and host cannot be told apart, and all is the host's. Messages
+// of one size tell a rate alone.
 //
 // What the host takes per byte slows the link down as seen from here, and is in its rate.
 #pragma once

@@ -18,7 +18,7 @@ Where the two disagree, HTA is wrong:
     issues 109, 208 and 241. Its search for stragglers still finds none of them (issue 360). Here
     they are communication.
 
-Covers: judge_command.cpp, nccl_kernels.cpp, device_events.cpp.
+Covers: judge_command.cpp, nccl_kernels.cpp, device_events.cpp, predict_traced.cpp.
 """
 
 import functools
@@ -36,6 +36,7 @@ LIST = json.loads(Path(__file__).with_name("public_traces.json").read_text())
 FOLDER = os.environ.get("GRADSYNC_PUBLIC_TRACES")
 HTA_PYTHON = os.environ.get("GRADSYNC_HTA_PYTHON")
 WITHIN = 0.01
+PREDICTED_WITHIN = 0.03
 OF_HTA = """
 import json, logging, sys, warnings
 warnings.filterwarnings("ignore")
@@ -114,8 +115,19 @@ def traces():
     return found
 
 
+class TracesTest(ProgramTest):
+    def predicted(self, *words):
+        outcome = self.call("predict", "step", "--json", *words)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out)
+
+    def assert_predicted_as_it_ran(self, row):
+        measured = row["measured_step_s"]
+        self.assertAlmostEqual(row["step_s"], measured, delta=PREDICTED_WITHIN * measured)
+
+
 @unittest.skipUnless(FOLDER, "GRADSYNC_PUBLIC_TRACES names no folder with them")
-class PublicTracesTest(ProgramTest):
+class PublicTracesTest(TracesTest):
     def judged(self, *paths):
         file = self.place / "judged.json"
         outcome = self.call("judge", "--json", file, *paths)
@@ -140,6 +152,18 @@ class PublicTracesTest(ProgramTest):
                 self.assertEqual(first["kind"], trace["verdict"], page)
                 self.assertEqual(first["cause"], trace["cause"], page)
                 self.assertFalse(judged["has_excess"], page)
+
+    def test_the_step_of_a_job_under_ddp_is_predicted_as_it_ran(self):
+        predicted = 0
+        for path, trace, judged, _ in self.each():
+            if not trace["verdict"].endswith("per_step"):
+                continue
+            with self.subTest(path):
+                (row,) = self.predicted("--trace", path)
+                self.assert_predicted_as_it_ran(row)
+                self.assertAlmostEqual(row["measured_step_s"], judged["per_step"]["step_s"])
+                predicted += 1
+        self.assertGreater(predicted, 0)
 
     def test_seconds_are_those_of_the_events(self):
         for path, _, judged, page in self.each():
@@ -184,8 +208,9 @@ class PublicTracesTest(ProgramTest):
         self.assertAlmostEqual(percent, of_hta["overlap_percent"], delta=delta, msg="overlap")
 
 
-class LargeTraceTest(ProgramTest):
-    """One of 100 MB, of steps that are alike: in 5 s of a processor, and in 500 MB."""
+class MadeTraceTest(TracesTest):
+    """Steps that are alike, of a processor's and its GPU's. 100 MB of them are read in 5 s of a
+    processor, and in 500 MB."""
 
     def test_a_hundred_megabytes(self):
         file = self.place / "large.json"
@@ -203,6 +228,42 @@ class LargeTraceTest(ProgramTest):
         self.assertAlmostEqual(judged["per_step"]["gpu"]["exposed_s"], 30e-6, delta=1e-9)
         self.assertLess(used.ru_utime + used.ru_stime, 5)
         self.assertLess(used.ru_maxrss, 500_000)  # kB
+
+    def test_its_step_is_predicted_as_it_ran_and_with_more_micro_batches(self):
+        file = self.place / "small.json"
+        self.write(file, megabytes=1)
+        rows = self.predicted("--trace", file, "--accumulation-steps", "2")
+        shapes = [(row["accumulation_steps"], row["synchronized"]) for row in rows]
+        self.assertEqual(shapes, [(1, 1), (2, 1), (2, 2)])
+        self.assert_predicted_as_it_ran(rows[0])
+        self.assertLess(rows[1]["step_s"], rows[2]["step_s"])
+        self.assertEqual({row["topology"] for row in rows}, {"as traced"})
+
+    def test_it_is_predicted_on_links_of_a_topology(self):
+        file = self.place / "small.json"
+        self.write(file, megabytes=1)
+        slow = {"nodes": 2, "ranks_per_node": 1, "inter_node": {"rate": "1Mbps"}}
+        topology = self.place / "slow.json"
+        topology.write_text(json.dumps({"schema": "gradsync.topology/1"} | slow))
+        rows = self.predicted("--trace", file, "--topology", topology, "--nodes", "2,8")
+        self.assertEqual([row["world_size"] for row in rows], [2, 2, 8])
+        self.assertNotIn("measured_step_s", rows[1])
+        self.assertLess(rows[0]["step_s"], rows[1]["step_s"])
+        self.assertLess(rows[1]["step_s"], rows[2]["step_s"])
+
+    def test_what_a_trace_does_not_hold_is_refused(self):
+        file = self.place / "small.json"
+        self.write(file, megabytes=1)
+        for words, why in [
+            (["--strategy", "no_sync"], "strategy=no_sync"),
+            (["--nodes", "2"], "--topology"),
+            (["--plan", "smoke"], "--plan"),
+            (["--topology", "t4_2x7"], "t4_2x7"),
+        ]:
+            with self.subTest(words):
+                outcome = self.call("predict", "step", "--trace", file, *words)
+                self.assertEqual(outcome.status, 2)
+                self.assertIn(why, outcome.err)
 
     def write(self, file, megabytes):
         node = "torch::autograd::AccumulateGrad"

@@ -198,6 +198,10 @@ class ExamplesTest(ProgramTest):
         self.refused_for("nowhere", ["demo", *rest, "--python", "nowhere"], (UNFIT,))
 
     def ask_predict(self, rest, variables):
+        if "--trace" in rest:
+            file = rest[rest.index("--trace") + 1]
+            self.refused_for(f"{file}: cannot be read", ["predict", *rest])
+            return
         if "--" not in rest:
             self.ask(["predict", *rest], variables=variables)
             return

@@ -78,7 +78,7 @@ std::optional<StepOnGpu> usual_on_gpu(const RankEvents& rank, const UsualStep& u
   StepOnGpu usual_step;
   for (double GpuTimes::*time_s :
        {&GpuTimes::span_s, &GpuTimes::communication_s, &GpuTimes::computation_s,
-        &GpuTimes::overlapped_s, &GpuTimes::exposed_s, &GpuTimes::idle_s}) {
+        &GpuTimes::overlapped_s, &GpuTimes::exposed_s, &GpuTimes::waited_s, &GpuTimes::idle_s}) {
     usual_step.times.*time_s = median_s(time_s);
   }
   usual_step.most_exposed = most_exposed(rank, usual);

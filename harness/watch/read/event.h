@@ -34,6 +34,7 @@ struct CollectiveOnGpu {
   // The part of it in which nothing computed there. Where several collectives ran at once, the one
   // that began first has that time.
   std::int64_t exposed_ns = 0;
+  std::int64_t waited_ns = 0;  // the part of that for which its step waited
 };
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().

@@ -8,18 +8,19 @@
 namespace gradsync::watch {
 namespace {
 
-// The times that both cover.
-GpuSpans intersection(const GpuSpans& a, const GpuSpans& b) {
-  GpuSpans both;
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    const GpuSpan shared{std::max(a[i].start_ns, b[j].start_ns),
-                         std::min(a[i].end_ns, b[j].end_ns)};
-    if (shared.start_ns < shared.end_ns) both.push_back(shared);
-    ++(a[i].end_ns < b[j].end_ns ? i : j);
+// The times of `spans` that `others` do not cover.
+GpuSpans difference(const GpuSpans& spans, const GpuSpans& others) {
+  GpuSpans left;
+  auto other = others.begin();
+  for (GpuSpan span : spans) {
+    while (other != others.end() && other->end_ns <= span.start_ns) ++other;
+    for (auto next = other; next != others.end() && next->start_ns < span.end_ns; ++next) {
+      if (next->start_ns > span.start_ns) left.push_back({span.start_ns, next->start_ns});
+      span.start_ns = std::max(span.start_ns, next->end_ns);
+    }
+    if (span.start_ns < span.end_ns) left.push_back(span);
   }
-  return both;
+  return left;
 }
 
 void shift(GpuSpans& spans, std::int64_t by_ns) {
@@ -45,6 +46,19 @@ GpuSpans merged(GpuSpans spans) {
   return all;
 }
 
+GpuSpans intersection(const GpuSpans& a, const GpuSpans& b) {
+  GpuSpans both;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    const GpuSpan shared{std::max(a[i].start_ns, b[j].start_ns),
+                         std::min(a[i].end_ns, b[j].end_ns)};
+    if (shared.start_ns < shared.end_ns) both.push_back(shared);
+    ++(a[i].end_ns < b[j].end_ns ? i : j);
+  }
+  return both;
+}
+
 std::int64_t covered_ns(const GpuSpans& spans, const GpuSpan& span) {
   auto next = std::ranges::upper_bound(spans, span.start_ns, {}, &GpuSpan::end_ns);
   std::int64_t covered = 0;
@@ -59,6 +73,7 @@ GpuWork gpu_work(GpuSpans communication, GpuSpans computation, GpuSpans all) {
   work.communication = merged(std::move(communication));
   work.computation = merged(std::move(computation));
   work.overlapped = intersection(work.communication, work.computation);
+  work.waited = difference(work.communication, work.computation);
   work.busy = merged(std::move(all));
   return work;
 }
@@ -71,6 +86,7 @@ GpuTimes times_within(const GpuWork& work, const GpuSpan& span) {
   times.computation_s = covered_s(work.computation);
   times.overlapped_s = covered_s(work.overlapped);
   times.exposed_s = times.communication_s - times.overlapped_s;
+  times.waited_s = covered_s(work.waited);
   times.idle_s = times.span_s - covered_s(work.busy);
   return times;
 }
@@ -87,7 +103,8 @@ std::optional<std::int64_t> done_ns(const GpuWork& work, std::int64_t at_ns) {
 }
 
 void shift(GpuWork& work, std::int64_t by_ns) {
-  for (GpuSpans* spans : {&work.communication, &work.computation, &work.overlapped, &work.busy}) {
+  for (GpuSpans* spans :
+       {&work.communication, &work.computation, &work.overlapped, &work.waited, &work.busy}) {
     shift(*spans, by_ns);
   }
   for (GpuProgress& each : work.progress) {

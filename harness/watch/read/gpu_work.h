@@ -3,6 +3,9 @@
 // Communication is exposed while a collective's kernel runs and no kernel that computes does;
 // copies and memsets (of memory) compute nothing. A collective's kernel runs from when its own rank
 // is there until all are, so that its time has the waiting for others in it.
+//
+// Exposed time is not always waited for: where the host is slower than its GPU, the GPU would have
+// had nothing to do anyway.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,7 @@ struct GpuWork {
   GpuSpans communication;
   GpuSpans computation;
   GpuSpans overlapped;                // both of these
+  GpuSpans waited;                    // exposed, and the step waits for it
   GpuSpans busy;                      // whatever runs, copies among it
   std::vector<GpuProgress> progress;  // by time
 };
@@ -38,6 +42,7 @@ struct GpuTimes {
   double computation_s = 0;
   double overlapped_s = 0;  // both at once
   double exposed_s = 0;     // communication alone
+  double waited_s = 0;      // the part of it that the step waits for
   double idle_s = 0;        // nothing runs, not even a copy
 };
 
@@ -47,8 +52,11 @@ GpuSpans merged(GpuSpans spans);
 // Returns for how long `spans` cover the time within `span`.
 std::int64_t covered_ns(const GpuSpans& spans, const GpuSpan& span);
 
+// Returns the times that both cover.
+GpuSpans intersection(const GpuSpans& a, const GpuSpans& b);
+
 // Returns the work of which these are the collectives, what computes, and all of both and of
-// copies, in any order.
+// copies, in any order. All exposed time counts as waited for.
 GpuWork gpu_work(GpuSpans communication, GpuSpans computation, GpuSpans all);
 
 // Returns the times within `span`.

@@ -148,9 +148,20 @@ std::string times_sentence(const TypicalStep& typical) {
 
 namespace {
 
+constexpr double kSameTime = 0.01;  // a difference that no reader would look for
+
 std::string communicating_text(const GpuTimes& times) {
-  return fmt::format("communicates for {:.4f} s: {:.4f} s while it computes, and {:.4f} s exposed",
-                     times.communication_s, times.overlapped_s, times.exposed_s);
+  std::string text =
+      fmt::format("communicates for {:.4f} s: {:.4f} s while it computes, and {:.4f} s exposed",
+                  times.communication_s, times.overlapped_s, times.exposed_s);
+  const bool waits_for_host = times.waited_s < (1 - kSameTime) * times.exposed_s;
+  if (waits_for_host) {
+    text += fmt::format(
+        " (the GPU waits {:.4f} s of that; in the rest its host has launched nothing "
+        "to compute)",
+        times.waited_s);
+  }
+  return text;
 }
 
 std::string most_exposed_text(const MostExposed& most) {

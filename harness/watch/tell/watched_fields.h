@@ -165,6 +165,7 @@ constexpr auto fields_of(const GpuTimes*) {
                     field("computation_s", &GpuTimes::computation_s).at_least(0),
                     field("overlapped_s", &GpuTimes::overlapped_s).at_least(0),
                     field("exposed_s", &GpuTimes::exposed_s).at_least(0),
+                    field("waited_s", &GpuTimes::waited_s).later().at_least(0),
                     field("idle_s", &GpuTimes::idle_s).at_least(0)};
 }
 

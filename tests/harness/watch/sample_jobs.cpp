@@ -37,8 +37,9 @@ watch::RankEvents on_gpu(watch::RankEvents process, std::int64_t late_ns) {
       ran.start_ns += late_ns;
       if (!computation.empty())
         counted_until_ns = std::max(counted_until_ns, computation.back().end_ns);
-      event.on_gpu = {
-          ran, std::max<std::int64_t>(0, ran.end_ns - std::max(counted_until_ns, ran.start_ns))};
+      const std::int64_t exposed_ns =
+          std::max<std::int64_t>(0, ran.end_ns - std::max(counted_until_ns, ran.start_ns));
+      event.on_gpu = {ran, exposed_ns, exposed_ns};
       counted_until_ns = std::max(counted_until_ns, ran.end_ns);
       event.end_ns = event.start_ns;
     } else {

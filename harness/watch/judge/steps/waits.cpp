@@ -20,7 +20,7 @@ bool is_on_gpu(const Event* collective) {
 std::int64_t waited_one_by_one_ns(const EventPointers& collectives) {
   std::int64_t sum_ns = 0;
   for (const Event* each : collectives) {
-    sum_ns += each->on_gpu ? each->on_gpu->exposed_ns : each->end_ns - each->start_ns;
+    sum_ns += each->on_gpu ? each->on_gpu->waited_ns : each->end_ns - each->start_ns;
   }
   return sum_ns;
 }

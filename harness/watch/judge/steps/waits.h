@@ -1,8 +1,9 @@
 // How long a job waited for its collectives.
 //
-// Where it is known what ran on a GPU: as long as their kernels ran there and nothing else computed
-// (communication that is exposed), since the host goes on at once. Where the host does the
-// communicating: from when the last one was issued to when all were complete.
+// Where it is known what ran on a GPU: as long as their kernels ran there, nothing else computed
+// (communication that is exposed) and the next computation waited for them (gpu_waits.h), since the
+// host goes on at once. Where the host does the communicating: from when the last one was issued to
+// when all were complete.
 #pragma once
 
 #include <cstdint>

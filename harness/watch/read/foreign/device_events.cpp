@@ -44,6 +44,12 @@ bool is_of_nccl(std::string_view kernel) {
   return kernel.starts_with("nccl") || kernel.starts_with("msccl");
 }
 
+// cudaStreamSynchronize and its like of CUDA's and HIP's, and copies that end when they return.
+bool waits_for_gpu(std::string_view call) {
+  return call.ends_with("Synchronize") || call == "cudaMemcpy" || call == "hipMemcpy" ||
+         call == "hipMemcpyWithStream";
+}
+
 }  // namespace
 
 bool is_work(std::string_view category) {
@@ -55,6 +61,7 @@ TracedWork work_of(std::string_view category, const json& event) {
   const json& details = value_at(event, "args");
   work.correlation = integer(details, "correlation");
   work.device = integer(details, "device").value_or(0);
+  work.stream = integer(details, "stream");
   const auto start_ns = nanoseconds(event, "ts");
   const auto took_ns = nanoseconds(event, "dur");
   if (start_ns && took_ns) work.ran = GpuSpan{*start_ns, *start_ns + *took_ns};
@@ -80,7 +87,9 @@ std::optional<TracedLaunch> launch_of(std::string_view category, const json& eve
   const auto thread = integer(event, "tid");
   if (!is_of_graph && (!launch.correlation || !at_ns || !thread)) return std::nullopt;
   launch.at_ns = at_ns.value_or(0);
+  launch.end_ns = launch.at_ns + nanoseconds(event, "dur").value_or(0);
   launch.thread = thread.value_or(0);
+  launch.waits_for_gpu = waits_for_gpu(name_of(event));
   return launch;
 }
 

@@ -4,16 +4,15 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <utility>
+
+#include "harness/watch/read/foreign/gpu_waits.h"
 
 namespace gradsync::watch {
 namespace {
 
-using ByCorrelation = std::unordered_map<std::int64_t, const TracedLaunch*>;
-
-ByCorrelation launches_of(const TraceFile& trace) {
-  ByCorrelation launches;
+LaunchByCorrelation launches_of(const TraceFile& trace) {
+  LaunchByCorrelation launches;
   for (const TracedLaunch& launch : trace.launches) {
     if (launch.correlation) launches.emplace(*launch.correlation, &launch);
   }
@@ -53,13 +52,8 @@ GpuWork summed(const std::vector<const TracedWork*>& all) {
   return gpu_work(std::move(communication), std::move(computation), std::move(any));
 }
 
-const TracedLaunch* launch_of(const TracedWork& work, const ByCorrelation& launches) {
-  const auto found = work.correlation ? launches.find(*work.correlation) : launches.end();
-  return found == launches.end() ? nullptr : found->second;
-}
-
 void add_progress(GpuWork& gpu, const std::vector<const TracedWork*>& all,
-                  const ByCorrelation& launches) {
+                  const LaunchByCorrelation& launches) {
   for (const TracedWork* work : all) {
     if (const TracedLaunch* launch = launch_of(*work, launches)) {
       gpu.progress.push_back({launch->at_ns, work->ran->end_ns});
@@ -72,7 +66,7 @@ void add_progress(GpuWork& gpu, const std::vector<const TracedWork*>& all,
 }
 
 std::vector<NcclKernel> kernels_of(std::vector<const TracedWork*> all, const GpuWork& gpu,
-                                   const ByCorrelation& launches) {
+                                   const LaunchByCorrelation& launches) {
   std::erase_if(all, [](const TracedWork* work) { return work->kind != TracedWorkKind::Nccl; });
   std::ranges::stable_sort(all, {}, [](const TracedWork* work) { return work->ran->start_ns; });
   std::vector<NcclKernel> kernels;
@@ -84,7 +78,9 @@ std::vector<NcclKernel> kernels_of(std::vector<const TracedWork*> all, const Gpu
     if (launch == nullptr) continue;
     const std::int64_t own_ns = std::max<std::int64_t>(0, own.end_ns - own.start_ns);
     kernels.push_back(
-        {launch, work->name, {*work->ran, own_ns - covered_ns(gpu.computation, own)}});
+        {launch,
+         work->name,
+         {*work->ran, own_ns - covered_ns(gpu.computation, own), covered_ns(gpu.waited, own)}});
   }
   std::ranges::stable_sort(kernels, {},
                            [](const NcclKernel& kernel) { return kernel.launch->at_ns; });
@@ -101,9 +97,10 @@ Known<TracedGpu> traced_gpu(const TraceFile& trace) {
   if (!std::ranges::all_of(all, [](const TracedWork* work) { return work->ran.has_value(); })) {
     return Unknown{"when some of what its GPU ran did so"};
   }
-  const ByCorrelation launches = launches_of(trace);
+  const LaunchByCorrelation launches = launches_of(trace);
   TracedGpu gpu;
   gpu.work = summed(all);
+  gpu.work.waited = intersection(gpu.work.waited, waits_for_collectives(all, trace, launches));
   add_progress(gpu.work, all, launches);
   gpu.kernels = kernels_of(all, gpu.work, launches);
   return gpu;

@@ -70,6 +70,7 @@ struct TracedWork {
   TracedWorkKind kind = TracedWorkKind::OtherKernel;
   std::int64_t device = 0;
   std::optional<std::int64_t> correlation;  // with its launch; absent: not told
+  std::optional<std::int64_t> stream;       // absent: not told
   std::optional<GpuSpan> ran;               // absent: it is not told when
   std::string_view name;                    // of a kernel of NCCL's alone
 };
@@ -78,7 +79,9 @@ struct TracedWork {
 struct TracedLaunch {
   bool is_of_graph = false;
   std::optional<std::int64_t> correlation;
+  bool waits_for_gpu = false;  // it returns when the GPU has done something
   std::int64_t at_ns = 0;
+  std::int64_t end_ns = 0;  // at_ns: not told
   std::int64_t thread = 0;
 };
 

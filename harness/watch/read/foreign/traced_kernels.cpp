@@ -56,6 +56,7 @@ void add(Event& event, const CollectiveOnGpu& more) {
   event.on_gpu->ran.start_ns = std::min(event.on_gpu->ran.start_ns, more.ran.start_ns);
   event.on_gpu->ran.end_ns = std::max(event.on_gpu->ran.end_ns, more.ran.end_ns);
   event.on_gpu->exposed_ns += more.exposed_ns;
+  event.on_gpu->waited_ns += more.waited_ns;
 }
 
 }  // namespace
@@ -87,6 +88,7 @@ void TracedCollectives::take_kernel(const NcclKernel& kernel) {
   for (; thread.taken < begun; ++thread.taken) {
     add(collectives_[thread.collectives[thread.taken]].event, part);
     part.exposed_ns = 0;
+    part.waited_ns = 0;
   }
 }
 
