@@ -44,13 +44,13 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   add_shorthand(command, options, "--device", "device",
                 "cpu, cuda, or paper: cuda's code on GPUs that are not there");
   add_shorthand(command, options, "--on", "on",
-                "GPUs of paper that a host has: 8xh100, or 8x79GiB (with --device paper)");
+                "GPUs of paper on each host: 8xh100 or 8x79GiB (with --device paper)");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
   command.add_flag_callback(
       "--every-micro-batch",
       [&options] { options.overrides.emplace_back("every_micro_batch=true"); },
-      "Run micro-batches that repeat the one before, too, where no time is wanted");
+      "Also run micro-batches that repeat the one before, where no time is wanted");
   command.add_option("--weights", options.weights,
                      "Start from a checkpoint: a safetensors file, an index of several, or the "
                      "folder that has them");

@@ -53,7 +53,7 @@ std::string compared(const std::vector<std::string>& directories, const std::str
                           : report::comparison_markdown(comparison);
 }
 
-// Errors: ConfigError where the two are not of one kind, or a format is for runs alone.
+// Errors: ConfigError if the two are not of one kind, or if a format is for runs only.
 std::string compared_with_a_job(const std::vector<std::string>& paths, const std::string& format) {
   if (!watch::is_watched_job(paths[0]) || !watch::is_watched_job(paths[1])) {
     throw ConfigError(
@@ -101,9 +101,9 @@ void add_report_command(CLI::App& app, ExitStatus&) {
   command
       ->add_option(
           "DIR", options->directories,
-          "Directories of finished runs; of two, markdown and json compare. Of watched jobs: "
-          "the file of gradsync watch --json, or the folder of --keep; folders of one job's "
-          "hosts are put together")
+          "Directories of finished runs; markdown and json compare two. For watched jobs: the "
+          "file of gradsync watch --json, or the folder of --keep; folders of one job's hosts "
+          "are put together")
       ->required();
   command
       ->add_option("--format", options->format,
