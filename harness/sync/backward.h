@@ -37,7 +37,7 @@ LossWatch& loss_watch();
 // c10d throws when a peer is lost or the deadline passes.
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder);
 
-// Returns what `model` is to be told (Model::set_recomputation) so that it checkpoints `units`. The
+// Returns the argument of Model::set_recomputation with which `model` checkpoints `units`. The
 // recorder (may be null) sees Recompute where one runs again, and Backward after it.
 models::Recomputation recomputation_of(const models::Model& model, models::CheckpointedUnits units,
                                        measure::StepRecorder* recorder);

@@ -34,12 +34,12 @@ struct DdpOptions {
   bool static_graph = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
-  // Of gradients on the wire, two bytes each (make_compress_hook); unset: as they are.
+  // Type of gradients on the wire, two bytes each (make_compress_hook); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
   // Forward runs under torch.autocast to it (models/autocast.h); unset: as parameters are.
   std::optional<at::ScalarType> autocast_to = std::nullopt;
   bool sync_batch_norm = false;               // normalize over all ranks: sync_batch_norm.h
-  measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
+  measure::StepRecorder* recorder = nullptr;  // records phases; may be null
 };
 
 // The last synchronized backward of this rank did not end: parameters that it waited for got no

@@ -1,8 +1,8 @@
 // What a strategy trains through: a model whose gradients are synchronized over the ranks.
 //
 // The wrapper (DDP, FSDP, a step on the road to DDP) says how gradients are synchronized, the
-// strategy says when. All wrappers have the one flag that no_sync clears. They differ in who reads
-// it, and that decides what an improper no_sync does: DDP reads it in forward, the others in
+// strategy says when. All wrappers have the one flag that no_sync clears. They differ in where it
+// is read, and that decides what an improper no_sync does: DDP reads it in forward, the others in
 // backward.
 #pragma once
 
@@ -21,9 +21,10 @@
 
 namespace gradsync::sync {
 
-// Where what an optimizer reads comes from, for whoever keeps an account of it.
+// Where the gradients that an optimizer reads come from, for the account.
 
-// A gradient that the optimizer reads, and whose gradients go into it. All in elements.
+// A gradient that the optimizer reads, and the parameters whose gradients go into it. All in
+// elements.
 struct GradientSource {
   struct Part {
     at::Tensor parameter;     // whose gradient autograd accumulates
@@ -91,11 +92,12 @@ class Wrapper {
   virtual std::vector<std::int64_t> reduction_bytes() const = 0;
 
   // Returns what reduction_bytes must add up to: the bytes of the model's trained gradients as they
-  // are sent, counted parameter by parameter and not by whoever plans the reductions. Nothing where
-  // they are padded, or not reduced.
+  // are sent, counted parameter by parameter and not by the code that plans the reductions. Nothing
+  // if they are padded, or not reduced.
   virtual std::optional<std::int64_t> gradient_bytes() const { return std::nullopt; }
 
-  // Whether every rank has all parameters, which are the same where gradients are synchronized.
+  // Returns whether every rank has all parameters; they are equal on all ranks if gradients are
+  // synchronized.
   virtual bool replicates() const { return true; }
 
   virtual models::Model& module() = 0;

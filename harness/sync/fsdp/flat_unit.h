@@ -10,7 +10,7 @@
 //
 // The model's parameters are views of the flat tensor's storage, for good. Resharding frees that
 // storage under them, and gathering fills it again, so that autograd's saved weights see the values
-// when backward needs them. In between nobody may look.
+// when backward needs them. In between, no code may read them.
 //
 // The gradient goes the other way: each parameter's is moved into one flat, unsharded gradient as
 // soon as autograd has it; a reduce-scatter turns that into this rank's part of the mean.
