@@ -26,7 +26,7 @@ namespace gradsync::sync {
 // From now on, in training, every BatchNorm2d of `module` normalizes with the ranks of `group`: its
 // forward and its backward are collective, on all ranks, in the same order. In evaluation, and on
 // one rank, nothing changes. A rank's micro-batch may have any number of values, but not none.
-// `recorder`, told of the waits, may be null, and must outlive `module`'s use.
+// `recorder` records the waits; it may be null, and must outlive `module`'s use.
 // Local. Errors: ConfigError for a module without BatchNorm2d.
 void synchronize_batch_norm(models::Model& module,
                             const c10::intrusive_ptr<c10d::ProcessGroup>& group,
