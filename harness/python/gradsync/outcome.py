@@ -8,7 +8,7 @@ from gradsync.series import known
 
 
 class Change(NamedTuple):
-    """What to change in the job, and in which line, where that is known."""
+    """A change to the job, with its line where that is known."""
 
     file: str | None
     line: int | None
@@ -79,11 +79,11 @@ class Watched:
 
     @property
     def series(self):
-        """What callbacks log, as far as it is known: {"gradsync/steps": 6, ...} (series.py)."""
+        """The numbers that callbacks log, if known: {"gradsync/steps": 6, ...} (series.py)."""
         return known(self.json)
 
     def _repr_html_(self):
-        """What a notebook shows of it: the page."""
+        """Returns the page, for notebooks."""
         return f"<pre>{html.escape(self.page or repr(self))}</pre>"
 
     def fill(self, said, page, unseen):

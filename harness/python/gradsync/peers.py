@@ -35,7 +35,7 @@ class Peers:
         self.store.set(f"{self.prefix}/{name}", json.dumps(value))
 
     def get(self, name, timeout_s):
-        """Errors: whatever the store raises where nobody put it in time."""
+        """Errors: whatever the store raises if no rank put it in time."""
         key = f"{self.prefix}/{name}"
         self.store.wait([key], timedelta(seconds=timeout_s))
         return json.loads(self.store.get(key))

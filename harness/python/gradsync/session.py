@@ -39,7 +39,7 @@ class Library:
 
 
 class Environment:
-    """What processes that are started meanwhile are watched with, as under `gradsync watch`."""
+    """Makes processes that are started meanwhile watched, as under `gradsync watch`."""
 
     def __init__(self, paths, folder, account):
         self.changes = {
@@ -107,15 +107,15 @@ class Session:
 
     @property
     def rank(self):
-        """Of this process, as far as it has one; 0 without a group."""
+        """The rank of this process; 0 without a group."""
         return self.hook.recording.writer.rank
 
     def look(self):
-        """Returns what this process did so far, as JSON; {} where that cannot be told."""
+        """Returns what this process did so far, as JSON; {} if that is not known."""
         try:
             return program.seen(self.folder)
         except program.Unwatchable as error:
-            log.warning("the training is not told of while it runs: %s", error)
+            log.warning("no report while the training runs: %s", error)
             return {}
 
     def drop(self):
