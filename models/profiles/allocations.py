@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 class AllocatorTrace:
-    """Of the CPU's allocator, on this thread."""
+    """Records the CPU's allocator on this thread."""
 
     def __enter__(self):
         self.marks = []
@@ -123,7 +123,7 @@ class CudaTrace:
 
 
 class FakeTrace(TorchDispatchMode):
-    """Of what operators return. `there`: tensors that are not allocated by being returned."""
+    """Records results of operators. `there`: existing tensors, which are not allocated anew."""
 
     def __init__(self, there):
         super().__init__()
