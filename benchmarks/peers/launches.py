@@ -161,7 +161,7 @@ def world_size(work):
 
 
 def turns(count, sides):
-    """Yields (launch, side), forth in even launches, back in odd ones, and prints each on stderr."""
+    """Yields (launch, side), forth in even launches, back in odd ones. Prints each on stderr."""
     for launch in range(count):
         for side in sides if launch % 2 == 0 else reversed(sides):
             print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)

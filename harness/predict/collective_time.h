@@ -12,9 +12,9 @@
 // gloo's all_gather sends each share in two halves, the second one when its receiver has allowed
 // it. With two ranks, that message travels on the connection that carries the receiver's own share
 // to this rank. A rank that is late by more than a message takes sends it behind its first half,
-// and ends half a share later than the wire could have. Measured were 1.50 to 1.53 times the wire's
-// time between two ranks and 1.15 to 1.19 among four, whichever rank was late and whether by 20 or
-// by 100 ms, and 1.01 when none was (8 MiB at 200 Mbit/s). A late rank stays late in the next
+// and ends half a share later than the wire could have. Measurements show 1.50 to 1.53 times the
+// wire's time between two ranks and 1.15 to 1.19 among four, whichever rank is late and whether by
+// 20 or by 100 ms, and 1.01 if none is (8 MiB at 200 Mbit/s). A late rank stays late in the next
 // collective.
 //
 // Sources: Patarasuk and Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of
