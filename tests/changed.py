@@ -29,7 +29,7 @@ JOBS = re.compile(
 )
 JOB_ROOMS = {"watch", "python"}
 RUN_ROOMS = {"session", "run", "predict"}
-# What stands above a run and is in no run, and in these tests alone.
+# Files above runs: no run needs them, only these tests do.
 GATES = re.compile("gate|arm_|search")
 # A file -> folders below tests/, or tests, that read it. The checks of sources read all.
 READERS = {

@@ -203,7 +203,7 @@ def take_place(rank, ranks):
 
 
 def keep_what_is_watched():
-    """In the folder that this job's own environment names, be it there or not."""
+    """Moves recordings to the folder that this job's environment names, which may not exist."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if folder is None or "gradsync_watch_hook" not in sys.modules:
         return

@@ -127,7 +127,7 @@ def rank_main(rank, port, file):
 
 class FullyShardTest(ProgramTest):
     def steps_of_torch(self):
-        """Of ranks that are forked from here: torch has been imported."""
+        """Returns the steps of ranks that are forked from here, where torch is imported."""
         port, file = free_port(), self.place / "steps.json"
         forked = multiprocessing.get_context("fork")
         ranks = [forked.Process(target=rank_main, args=(r, port, file)) for r in range(RANKS)]

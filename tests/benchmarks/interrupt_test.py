@@ -13,7 +13,7 @@ from program import GONE_WITHIN_S, PACED, PROGRAM, ProgramTest, needs_network_na
 
 # Four trials: three are left when the first is seen.
 FOUR = PACED | {"launches": 2}
-# Of minutes, for what is not resumed.
+# Takes minutes, for runs that are not resumed.
 LONG = PACED | {"launches": 100}
 
 

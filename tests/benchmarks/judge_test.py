@@ -35,7 +35,7 @@ MISSED_ON_PAPER = ("hsdp_never",)
 
 @dataclass
 class Tally:
-    """Of traces of one mode, over all jobs."""
+    """Counts for the traces of one mode, over all jobs."""
 
     traces: int = 0
     same_verdict: int = 0

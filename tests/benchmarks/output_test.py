@@ -149,7 +149,7 @@ class TerminalTest(ProgramTest):
 
 
 class FilesTest(ProgramTest):
-    """Of one run, which each test has a copy of."""
+    """Checks the files of one run; each test gets a copy of it."""
 
     ran = None  # its outcome and its folder
 

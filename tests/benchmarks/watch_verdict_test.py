@@ -54,7 +54,7 @@ BY_VALUES = (
 
 @dataclass
 class Tally:
-    """Of one job, over its repetitions."""
+    """Counts for one job, over its repetitions."""
 
     runs: int = 0
     right_verdicts: int = 0
@@ -192,7 +192,7 @@ class JobTest(WatchedJobTest):
                 self.assertEqual(got, operations, f"{which} of {role}")
 
     def assert_held(self, watched, printed, when):
-        """What one policy is said to hold of gradients is what the job found that it does."""
+        """The gradients reported for a policy are those that the job measured."""
         [policy] = [one for one in watched["per_step"]["policies"] if one["when"] == when]
         for line in printed:
             self.assertEqual(policy["held_bytes"], line["held_bytes"], policy["null_reasons"])

@@ -27,7 +27,7 @@ from watch_test import CACHE, SKIPPED, TORCH_PYTHON  # noqa: E402
 
 CASES = Path(__file__).with_name("plugin_cases")
 
-# Of those that do not pass: how they end, and what is said.
+# How the cases that do not pass end, and what is reported.
 ENDS = {
     "test_wrong": (
         "failure",
@@ -84,7 +84,7 @@ PASS = {
     "test_ledger_of_nothing_else",
 }
 
-# Of these, what needs no proof with every change: each is like another but for one thing.
+# Cases that need no proof with every change: each differs from another in only one thing.
 NIGHTLY = (
     "test_two_ranks_and_their_peaks",
     "test_account[False]",

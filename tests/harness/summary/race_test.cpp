@@ -80,7 +80,7 @@ TEST(Race, FromThreeOnAnIntervalAboveOne) {
                              {{"none", 1.10}, {"every_2", 1.155}, {"full", 1.3}},
                              {{"none", 1.20}, {"every_2", 1.262}, {"full", 1.1}}}));
   EXPECT_THAT(standings(race), ElementsAre(Standing::Racing, Standing::Slower, Standing::Racing))
-      << "5 % in every launch is told apart, more or less of it in each is not";
+      << "5 % in every launch is a clear difference, more or less of it in each is not";
   end_race(race);
   EXPECT_THAT(standings(race), ElementsAre(Standing::Fastest, Standing::Slower, Standing::Close));
 }
