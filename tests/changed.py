@@ -101,7 +101,7 @@ def reads(path):
 
 
 def rule(path, tests, below):
-    """Returns which of the tests a change of one file chooses, or None: nobody knows.
+    """Returns which of the tests a change of one file chooses, or None: not known.
 
     below: test -> the rooms that it stands on.
     """

@@ -30,7 +30,7 @@ struct MeasuredRow {
   std::vector<gate::Turn> turns;
   std::vector<gate::Turn> confirmation;
   std::string unfit_because;      // why its times cannot be measured; "": they can
-  std::string uncounted_control;  // why the control has no counts; "": it has, or nobody asked
+  std::string uncounted_control;  // why the control has no counts; "": it has, or was not asked
 };
 
 // Where a measurement is, for people.

@@ -82,7 +82,7 @@ class AllocatorTrace:
 
 
 class CudaTrace:
-    """Of the allocator of this thread's GPU.
+    """Records the allocator of this thread's GPU.
 
     Its history keeps with each entry what its thread marked last. Backward has a thread of its own,
     and only one of the two allocates at a time: so a mark precedes the first entry that has it, and

@@ -159,8 +159,8 @@ def fork_ranks(count):
 
 
 def end_of(pids, *connection):
-    """Returns the first status that is not 0 when all have ended; what is left then is ended, as it
-    is where nobody waits at the other end of a connection any more.
+    """Returns the first status that is not 0 when all have ended. Ends what is left then, or when
+    the other end of a connection is gone.
     """
     running, status = set(pids), 0
     while running:

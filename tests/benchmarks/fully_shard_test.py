@@ -3,7 +3,7 @@
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
 reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
 whose checkpoints are inside of the shards, and the other way round. Nor where some are frozen, so
-that what is in no layer is frozen in part, or all are but for low-rank updates.
+that what is in no layer is frozen in part, or all weights except low-rank updates.
 """
 
 import json

@@ -56,7 +56,7 @@ def server():
 
 class JudgedTest(WatchTest):
     def end_of_ranks(self, ranks, *words, env):
-        """Returns the exit status of a job, and what it said of errors."""
+        """Returns the exit status of a job, and its errors."""
         done = server().run(*words, ranks=ranks, env=os.environ | env)
         return done.returncode, done.stderr
 

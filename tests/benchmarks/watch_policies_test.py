@@ -3,12 +3,12 @@ tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers an
 
     watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [RecordedTest] [LiveTest] [SlowTest] ...
 
-Of each stand the verdicts and the line, what each axis communicates and what of it is too much, and
-what a rank holds of gradients, to the byte: what the job's allocator gave out when the last
+Each cell lists the verdicts and the line, what each axis communicates and how much of it is too
+much, and the bytes of gradients that a rank holds: what the job's allocator gave out when the last
 micro-batch of a step begins, against the step's beginning and against the same job with another
-policy. No verdict depends on how long anything took, so that each cell runs once with each seed.
-RecordedTest judges what was recorded of the first seed. At the end, and as JSON in FILE, stands how
-much of it was right.
+policy. No verdict depends on how long anything took, so each cell runs once with each seed.
+RecordedTest judges the recordings of the first seed. At the end, and as JSON in FILE, the test says
+how much was right.
 """
 
 import functools
@@ -27,7 +27,7 @@ MARKS = marks_of(JOB, [range(1, 1 + len(JOB.read_text().splitlines()))])
 DIGEST = digest_of([JOBS / f"{name}.py" for name in ("by_policy", "wrappers", "training")], *MARKS)
 RANKS = {"fully_shard_hybrid_tensor": 8}  # on each axis two
 USUAL_RANKS = 4
-WHOLE = "whole"  # in place of a policy: none is told, since it holds no more than another
+WHOLE = "whole"  # in place of a policy: none is reported, since it holds no more than another
 EACH = "each"  # in place of a number: in as many micro-batches as a step has
 
 

@@ -109,8 +109,8 @@ class WatchedJobTest(WatchTest):
 
 
 class Recorded:
-    """Of jobs that were recorded. Where that is of another torch they run, and where it is not of
-    the job as it is they have to be recorded anew.
+    """Judges jobs from their recordings. They run if the recording is of another torch, and must be
+    recorded anew if it is not of the job as it is.
     """
 
     def judged(self, kind, name, digest, marks, run):
@@ -265,7 +265,7 @@ class SlowVerdictTest(JobTest):
 
 
 class OnPaper:
-    """Of jobs on GPUs of paper, over NCCL: verdicts, lines and counts are those on the CPU. No
+    """Runs jobs on GPUs of paper, over NCCL: verdicts, lines and counts are those on the CPU. No
     number of seconds is known, and no replicas are compared."""
 
     on = ("--on", "8xh100")

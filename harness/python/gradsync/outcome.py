@@ -36,7 +36,7 @@ UNJUDGED = ("no_steps", "not_recognised", "not_in_file")
 class Watched:
     """Filled when the `with` ends; until then, and where nothing could be seen, it is empty.
 
-    Of a job of several ranks it is the same on all of them: what all ranks of this host did.
+    In a job of several ranks it is the same on all of them: what all ranks of this host did.
     """
 
     verdicts: tuple = ()  # the first is on when the job synchronizes
@@ -74,7 +74,7 @@ class Watched:
 
     @property
     def collectives(self):
-        """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
+        """The collectives of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
         return (self.per_step or {}).get("collectives", {})
 
     @property

@@ -93,7 +93,7 @@ class Session:
         except BaseException:
             self.own_folder.remove()
             raise
-        atexit.register(self.remove)  # of a watching that nobody ends
+        atexit.register(self.remove)  # for a watching that is never ended
         self.hook.begin(self.folder, account)
         self.environment.set()
         Session.running = self

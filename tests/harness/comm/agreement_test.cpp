@@ -69,7 +69,7 @@ TEST(Agreement, ARankThatDoesNotAnswerIsWaitedForNoLongerThanTheDeadline) {
   Agreement agreement(c10::make_intrusive<c10d::HashStore>(), 2, kShortS);
   try {
     agreement.all_say(true);
-    FAIL() << "nobody else voted";
+    FAIL() << "no other rank voted";
   } catch (const CommError& error) {
     EXPECT_TRUE(error.timed_out());
     EXPECT_THAT(error.what(), testing::HasSubstr("0.2 s"));

@@ -205,7 +205,7 @@ TEST(LocalRanks, WaitsForNothingWhenNothingRuns) {
   constexpr double kWait = 300;
   const std::int64_t start_ns = steady_clock().now_ns();
   EXPECT_FALSE(launched.group.next_event(kWait).has_value());
-  EXPECT_LT(seconds(steady_clock().now_ns() - start_ns), kWait / 2) << "it waited for nobody";
+  EXPECT_LT(seconds(steady_clock().now_ns() - start_ns), kWait / 2) << "it waited in vain";
 }
 
 TEST(LocalRanks, PutsRanksIntoTheirNodesNetworks) {

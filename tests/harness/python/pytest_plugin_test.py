@@ -199,7 +199,7 @@ def ends_of(case):
 
 
 def of_test(out, name):
-    """What the terminal said of a failure, its sections included."""
+    """Returns the terminal's report of a failure, with its sections."""
     head = f"_ {name} _" if "[" not in name else name
     return out.partition(head)[2].partition("\n____")[0]
 
@@ -300,7 +300,7 @@ class EndTest(PluginTest):
         process.kill()
         process.wait(60)
         self.wait_until(lambda: not self.marked_processes(), 60, "the end of all ranks")
-        [folder] = self.place.glob("gradsync_ranks_*")  # nobody was left to remove it
+        [folder] = self.place.glob("gradsync_ranks_*")  # no process was left to remove it
         another = "from gradsync.folders import OwnFolder; OwnFolder('gradsync_ranks_').remove()"
         environment = os.environ | {
             "PYTHONPATH": str(ROOT / "harness" / "python"),

@@ -129,7 +129,7 @@ TEST(Race, OtherWorkHasARaceOfItsOwn) {
   race.contenders[2].cell = race.contenders[2].cell.with("accumulation_steps", 1);
   EXPECT_EQ(works_of(race.contenders).size(), 2U);
   end_race(race);
-  EXPECT_TRUE(starters(race, "", false).empty()) << "nobody races any more";
+  EXPECT_TRUE(starters(race, "", false).empty()) << "no way races any more";
 }
 
 TEST(Race, ThePageSaysHowItEndedForEach) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace sg = simgrid::s4u;
 
-constexpr double kSpeed = 1e9;        // of a host; nobody computes, all sleep
+constexpr double kSpeed = 1e9;        // of a host; none computes, all sleep
 constexpr std::size_t kChunks = 256;  // of half of a message, on its way through a tree
 
 // --- The machines --------------------------------------------------------------------------------
