@@ -1,4 +1,4 @@
-"""One step in memory: what a rank held from moment to moment, and for what.
+"""One step in memory: what a rank held at each moment, by category.
 
 A picture per sharding (or whatever else varies) of each part, no_sync beside sync_each_batch on
 the same axes. Of a sweep over accumulation one is shown: small enough that each micro-batch can be

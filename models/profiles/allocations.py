@@ -1,4 +1,4 @@
-"""What a piece of a program allocates and frees, in order, with marks between.
+"""Records what a piece of a program allocates and frees, in order, with marks between.
 
     trace = AllocatorTrace()            # CudaTrace(), or FakeTrace(there): tensors without memory
     with trace:

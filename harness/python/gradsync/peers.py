@@ -1,8 +1,8 @@
-"""How the ranks of a job put together what each of them recorded: through the store of their
+"""Puts together what the ranks of a job recorded, through the store of their
 process group.
 
-Rank 0 reads what the ranks of its host wrote, has it judged and tells the others. Nobody waits for
-long: who does not answer is left out, and that is said.
+Rank 0 reads what the ranks of its host wrote, has it judged and sends the result to the others. No
+rank waits for long: a rank that does not answer is left out, and the result says so.
 """
 
 import contextlib
