@@ -99,8 +99,8 @@ def parameter_words(name: str, value: Any) -> str:
 
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:
-    """Returns what distinguishes this cell from others of its part, beside topology and strategy. In
-    a crowded part, levers at their defaults are left out, as the page's fronts name their ways."""
+    """Returns what distinguishes this cell from others in its part, besides topology and strategy.
+    In a crowded part, levers at their defaults are left out, as the page's fronts name their ways."""
     varying = part.varying()
     if part.is_crowded():
         told = {"wrapper", "accumulation_steps"}

@@ -204,8 +204,8 @@ class DrawsWhoWaits(WithSampleRun):
 
 class DrawsWhereAStepWent(WithSampleRun):
     def attribute(self, result):
-        """In every cell of the first part, rank 0 copies for a quarter of a step, and waits for half
-        of it, only for the wire.
+        """In every cell of the first part, rank 0 copies for a quarter of a step, and waits half of
+        it, only for the wire.
         """
         for cell in result["cells"]:
             if cell["part"] == "your_machine":
