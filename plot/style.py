@@ -100,7 +100,8 @@ def parameter_words(name: str, value: Any) -> str:
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:
     """Returns what distinguishes this cell from others in its part, besides topology and strategy.
-    In a crowded part, levers at their defaults are left out, as the page's fronts name their ways."""
+    In a crowded part, it leaves out levers at their defaults, as the page's fronts do.
+    """
     varying = part.varying()
     if part.is_crowded():
         told = {"wrapper", "accumulation_steps"}
