@@ -35,7 +35,7 @@ std::string version_text() {
 }
 
 // Takes the job of `gradsync watch`, `gate`, `equal`, `search` or `predict` off the command line:
-// CLI11 would take its words apart, "[a,b]" into two.
+// CLI11 would split its words: "[a,b]" into two.
 Words take_job(Words& words) {
   constexpr std::array kOfJobs = {"watch", "gate", "equal", "search", "predict"};
   if (words.empty() || std::ranges::find(kOfJobs, words.front()) == kOfJobs.end()) return {};

@@ -1,5 +1,5 @@
-// What a model says that it can do, and what follows for the options that not every model can have.
-// Rows of plans (harness/plan/options.cpp) and the registry ask the same functions.   No torch.
+// The abilities of a model, and what follows for options that not every model can have. Rows of
+// plans (harness/plan/options.cpp) and the registry ask the same functions. No torch.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Allowance {
 };
 inline constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
-// What a model is called and can do: all that a plan has to know of it.
+// The name and abilities of a model: all that a plan must know about it.
 struct ModelDescription {
   std::string name;   // as in a plan: "bert_mini"
   std::string about;  // one line for `gradsync list models`
@@ -59,7 +59,7 @@ struct ModelDescription {
                                       : "it has so many units"};
   }
   Allowance freezing() const {
-    // A paced layer takes as long, whatever is frozen.
+    // A paced layer takes the same time, whatever is frozen.
     const int units = compute == Compute::Paced ? 0 : checkpointable_units;
     return {units, units == 0 ? "its units cannot be frozen" : "it has so many units"};
   }

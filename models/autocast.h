@@ -1,5 +1,5 @@
-// While it lives, this thread's matrix products and convolutions, and what else torch computes in
-// fewer bits where that is safe, cast what they are given: `with torch.autocast(device, dtype)`.
+// While it lives, this thread's matrix products and convolutions, and the other operations that
+// torch can safely compute in fewer bits, cast their inputs: `with torch.autocast(device, dtype)`.
 // Copies of weights are kept until the outermost scope ends, as there.
 // Source: torch/amp/autocast_mode.py and ATen/autocast_mode.h, 2.11.
 #pragma once

@@ -2,8 +2,8 @@
 // arithmetic of torch.nn.BatchNorm2d with its defaults.
 //
 // In training a channel is normalized by the mean and variance of the micro-batch, and running
-// averages of both are kept for evaluation. The micro-batch is this process's own, unless somebody
-// sets another normalization: a model knows nothing of other ranks.
+// averages of both are kept for evaluation. The micro-batch is this process's own, unless another
+// normalization is set: a model knows nothing of other ranks.
 // Source: Ioffe and Szegedy 2015 (arXiv:1502.03167); torch/nn/modules/batchnorm.py.
 #pragma once
 
@@ -16,7 +16,8 @@
 
 namespace gradsync::models {
 
-// What the running averages keep of themselves is 1 - momentum. Larger: they forget faster.
+// The running averages keep a share of 1 - momentum of their old values. Larger: they forget
+// faster.
 inline constexpr double kBatchNormMomentum = 0.1;
 // Added to a variance, so that a channel that is constant can be divided by its root.
 inline constexpr double kBatchNormEpsilon = 1e-5;
@@ -31,7 +32,7 @@ class BatchNorm2d : public torch::nn::Module {
 
   // Returns forward's result in training, and track()s the statistics it used.
   using Normalization = std::function<at::Tensor(BatchNorm2d& layer, const at::Tensor& input)>;
-  // From now on `normalization` takes the place of this process's own; null: its own again.
+  // Replaces this process's own normalization from now on; null: its own again.
   void set_training_normalization(Normalization normalization);
 
   // Moves the running averages towards a micro-batch's.   Shapes: both [channels].

@@ -275,7 +275,7 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
 
 namespace {
 
-// As transformers: normal weights but for padding's, zero biases, LayerNorm at one.
+// As transformers: normal weights, zero for padding, zero biases, LayerNorm at one.
 void initialise(torch::nn::Module& model, const BertConfig& config, at::Generator& generator) {
   const at::NoGradGuard no_grad;
   for (auto& item : model.named_parameters()) {

@@ -58,7 +58,7 @@ PassScript head_pass(const Sizes& sizes, bool constant_input) {
   pass.forward.hold({logits});                        // log-probabilities
   pass.forward.hold({sizes.element, sizes.element});  // the loss, its total weight
   pass.forward.free({logits});
-  // Of what the encoder made the first token is read.
+  // Only the first token of the encoder's output is read.
   if (!sizes.pooler.trains_anything()) pass.forward.free({sizes.hidden});
 
   MemoryScript& script = pass.backward;
@@ -87,7 +87,7 @@ std::vector<std::int64_t> pooler_parameters(const BertConfig& config) {
   return {config.hidden * config.hidden, config.hidden};
 }
 
-// Of a layer's update, if it has one.
+// Returns the sizes of a layer's update; empty: it has none.
 std::vector<std::int64_t> factors(const bert::Linear& layer) {
   if (!layer.has_update()) return {};
   return {layer.a / layer.element, layer.b / layer.element};

@@ -81,9 +81,10 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript script, bool constan
   return script;
 }
 
-// Of the three products that made queries, keys and values: each gradient comes by heads, is laid
-// out by tokens, and what it adds to the layer's input's is added at once. The layer's input, and
-// `beside`, which is kept as long, go with the last of the three.
+// Plays the backward of the three products that made queries, keys and values. Each gradient comes
+// by heads, is laid out by tokens, and its contribution to the gradient of the layer's input is
+// added at once. The layer's input, and `beside`, which is kept as long, are freed with the last of
+// the three.
 void projections_backward(const Sizes& sizes, std::int64_t beside, LetGo when, bool constant_input,
                           MemoryScript& script) {
   if (when == LetGo::WithinItsTurn) when = LetGo::AfterLastNode;
@@ -110,7 +111,7 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t beside, LetGo when,
   const std::int64_t x = sizes.hidden;
   const std::int64_t keys_gradient = keys_need_gradient(sizes, constant_input) ? x : 0;
   MemoryScript script;
-  // Of one whose input is kept for it alone; `added`: to the residual's gradient.
+  // Backward of a layer whose input is kept only for it; `added`: to the residual's gradient.
   const auto backward = [&](const Linear& layer, bool added) {
     linear_backward(layer, {.added = added, .input = layer.input, .when = when}, script);
   };

@@ -1,5 +1,4 @@
-// The operations that a BERT consists of, as events of memory, and what their tensors take.   No
-// torch.
+// The operations of a BERT as events of memory, and the sizes of their tensors. No torch.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Linear {
   bool flattens = false;  // it reads [examples, length, in], as a view of [rows, in]
 
   bool has_update() const { return narrow > 0; }
-  // So that what it reads is kept.
+  // If so, its input is kept.
   bool trains_anything() const { return own_are_trained || has_update(); }
 };
 
@@ -43,7 +42,8 @@ struct Sizes {
   AttentionImplementation attention;
   Kernels kernels;
 
-  // Of dropout of `size` bytes: a factor for each element, or on a GPU a truth value.
+  // Returns the bytes of a dropout mask for `size` bytes: a factor for each element, or on a GPU a
+  // truth value.
   std::int64_t mask(std::int64_t size) const { return kernels.are_gpus ? size / element : size; }
 
   Linear query;
@@ -62,9 +62,9 @@ void dropout_backward(const Sizes& sizes, std::int64_t size, MemoryScript& scrip
 void layer_norm(const Sizes& sizes, MemoryScript& script);
 void layer_norm_backward(const Sizes& sizes, MemoryScript& script);
 
-// Makes its output, of what it reads, which stays.
+// Makes its output; its input stays.
 void linear(const Linear& layer, MemoryScript& script);
-// Nothing needs its output any more; backward alone does.
+// Notes that only backward needs its output from now on.
 void output_goes(const Linear& layer, MemoryScript& script);
 void output_saved(const Linear& layer, MemoryScript& script);
 

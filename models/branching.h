@@ -1,6 +1,6 @@
 // A small perceptron with two branches, of which each micro-batch takes one, as its data says. The
-// parameters of the other branch are then unused, and get no gradient: what DDP has
-// find_unused_parameters for, and what it does without.
+// parameters of the other branch are then unused, and get no gradient: this shows what DDP does
+// with and without find_unused_parameters.
 //
 // The first token decides: even takes the left branch, odd the right one. So random data sends the
 // ranks different ways in one micro-batch, and a rank different ways in those of one step.
@@ -33,7 +33,7 @@ class Branching : public Model {
   Layer trunk_, left_, right_, head_;
 };
 
-// Whether a micro-batch takes the left branch.
+// Returns whether a micro-batch takes the left branch.
 bool takes_left(const Batch& batch);
 
 }  // namespace gradsync::models

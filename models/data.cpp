@@ -74,8 +74,8 @@ Dealing keep_own_class(std::vector<std::size_t>& order, const std::vector<Exampl
 }
 
 // The examples of one epoch in shuffled order, this rank's share: every world_size-th, as torch's
-// DistributedSampler deals them. What the last batches lack is taken from the beginning again, as
-// Accelerate does (even_batches), so that all ranks have as many batches, all of one size.
+// DistributedSampler deals them. Incomplete last batches are filled from the beginning, as in
+// Accelerate (even_batches), so that all ranks have equally many batches, all of one size.
 std::vector<std::size_t> share_of(const std::vector<Example>& examples, int epoch,
                                   const DataOptions& options) {
   std::vector<std::size_t> order(examples.size());

@@ -1,4 +1,4 @@
-// Looking up the model that a plan names, in whichever list of them.   No torch.
+// Finds the model that a plan names in a list of models. No torch.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@
 namespace gradsync::models {
 
 // Returns the entry of that name; profiles are in no list (is_profile()).
-// Errors: ConfigError naming those there are, and that a profile's path would do.
+// Errors: ConfigError that lists the models there are, and says that a profile's path is also
+// possible.
 template <typename Entry>
 const Entry& find_listed_model(const std::vector<Entry>& entries, const std::string& name) {
   try {

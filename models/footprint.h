@@ -1,6 +1,6 @@
-// What a model's tensors take, told without making any: its parameters and buffers, and which
-// tensors a micro-batch makes and frees, in order. Memory can then be predicted to the byte for any
-// number of ranks, and for a model too large to be made.
+// The sizes of a model's tensors, known without making any: its parameters and buffers, and the
+// tensors that a micro-batch makes and frees, in order. Memory can then be predicted to the byte
+// for any number of ranks, and for a model too large to be made.
 //
 // A script is kept instead of a highest value, because wrappers act in between: they gather a
 // unit's parameters before it runs and reduce its gradients when they are complete, and which of
@@ -110,7 +110,7 @@ class MemoryScript {
       if (bytes > 0) events_.push_back({kind, bytes, are_operands});
     }
   }
-  // Who keeps products keeps attention, too.
+  // Keeping products includes keeping attention.
   bool is_kept(KeptOutputs by) const { return kept_ == KeptOutputs::Matmul || kept_ == by; }
   bool stays(KeptOutputs by) const { return is_kept(by) && saved_ == Saved::Forgotten; }
   bool is_taken(KeptOutputs by) const { return is_kept(by) && saved_ == Saved::Kept; }
@@ -136,7 +136,7 @@ struct UnitFootprint {
   bool runs_backward = true;               // false: nothing up to its end is trained
 };
 
-// From now on none of its parameters is trained, and its pass has no backward.
+// Freezes the unit: none of its parameters is trained, and its pass has no backward.
 inline void freeze(UnitFootprint& unit) {
   unit.frozen.swap(unit.parameters);
   unit.runs_backward = false;

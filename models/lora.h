@@ -17,17 +17,17 @@ namespace gradsync::models {
 
 inline constexpr double kLoraAlpha = 8;  // more: what is learned counts more beside W x
 
-// Whether a parameter, named as in named_parameters(), is an A or a B.
+// Returns whether a parameter, named as in named_parameters(), is an A or a B.
 bool is_lora_factor(const std::string& parameter);
 
 class LowRankUpdate {
  public:
-  // Of `layer`, whose weight is [out, in]: registers "lora_A" and "lora_B" below it, as peft does,
-  // and draws A from `generator`.
+  // Registers "lora_A" and "lora_B" below `layer`, whose weight is [out, in], as peft does, and
+  // draws A from `generator`.
   LowRankUpdate(torch::nn::Module& layer, at::IntArrayRef weight_shape, std::int64_t rank,
                 at::Generator& generator);
 
-  // Returns what the layer makes of `input` with its update; `own`: without it.
+  // Returns the layer's output for `input` with its update; `own`: the output without it.
   at::Tensor added_to(const at::Tensor& own, const at::Tensor& input) const;
 
  private:

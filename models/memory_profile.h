@@ -1,9 +1,10 @@
-// What a PyTorch model holds in a micro-batch, as models/record_profile.py recorded it: its
-// tensors, its modules, and what is made and freed between the marks at which a wrapper acts.
+// The memory of a PyTorch model in a micro-batch, as models/record_profile.py recorded it: its
+// tensors, its modules, and the tensors that are made and freed between the marks at which a
+// wrapper acts.
 //
 // Between two marks only two numbers count, how far the memory rose and where it ended: a wrapper
-// gathers, reduces and frees at marks alone. So a pass of any length is as long as its modules are
-// many, and every peak is still the recorded one.   No torch. The format: profiles/README.md.
+// gathers, reduces and frees only at marks. So the size of a pass depends only on the number of its
+// modules, and every peak is still the recorded one. No torch. The format: profiles/README.md.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct RecordedParameter {
 struct RecordedModule {
   std::string name;  // "": the model
   std::string type;  // its class
-  // Of one call, the most of several. Saved for backward while no listed submodule ran, each
-  // storage once, parameters, buffers and the batch not.
+  // Bytes of one call; the largest of several calls. Saved for backward while no listed submodule
+  // ran: each storage once, without parameters, buffers and the batch.
   std::int64_t saved_bytes = 0;
   std::int64_t output_bytes = 0;
   std::int64_t forward_high_bytes = 0;  // above what was held when it began

@@ -23,8 +23,8 @@ struct Routing {
 };
 
 // Returns the top experts by the softmax of `logits`, [tokens, experts]. `balanced`: experts take
-// turns instead, whatever the logits, so that all see as many tokens (or one more, where the turns
-// do not come out even); the weights still are the softmax's.
+// turns instead, whatever the logits, so that all see equally many tokens (or one more, if the
+// turns do not come out even); the weights still come from the softmax.
 Routing route(const at::Tensor& logits, const MixtralConfig& config, bool balanced);
 
 class MixtralForCausalLM : public Model {
@@ -48,7 +48,7 @@ class MixtralForCausalLM : public Model {
 
   struct Layer;  // handles of a decoder layer's parameters
 
-  // What all layers are given alike.
+  // Inputs that all layers share.
   struct Surroundings {
     at::Tensor mask;          // [micro_batch, 1, length, length], bool; undefined: causal alone
     at::Tensor cosine, sine;  // of each position's angles, [length, head size]

@@ -193,7 +193,7 @@ MemoryScript until_all_is_saved(const Sizes& sizes, bool constant_input, MemoryS
   return script;
 }
 
-// What nobody saved goes at the end: what outputs were added to, their weights, the router's
+// Frees tensors at the end that no operation saved: the sum of outputs, their weights, the router's
 // logits.
 void unsaved_goes(const Sizes& sizes, MemoryScript& script) {
   script.free({sizes.hidden, sizes.choices * kFloatBytes});

@@ -58,13 +58,13 @@ PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& le
   };
   if (kind.frozen) return frozen_pass(kind, sizes.rows(kMlpWidths[i]), forward);
   const bool is_first = kind.last_to_run;
-  // What a layer reads is also its predecessor's relu's to keep, unless that one runs again.
+  // A layer's input is also kept for the relu of its predecessor, unless that one runs again.
   const bool ends_with_it = is_first || levers.checkpointed.has(i - 1);
   const std::int64_t input = ends_with_it ? sizes.rows(kMlpWidths[i]) : 0;
   if (!kind.checkpointed) {
     return {layer_forward(i, sizes), layer_backward(i, sizes, {input}, is_first), {}};
   }
-  // A product saves what it reads, before it begins: the last layer's is not made again.
+  // A product saves its input before it begins: that of the last layer is not computed again.
   const auto again = [&](MemoryScript script) {
     return i + 1 < kLayers ? forward(std::move(script)) : MemoryScript();
   };

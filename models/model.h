@@ -3,7 +3,7 @@
 // Models know nothing of synchronization: no process group, no strategy, no clock but what a paced
 // model waits on. To add a model: a file of its own, which registers it (Registration), and its
 // line in CMakeLists.txt; from anywhere else it is linked into the rank program by GRADSYNC_MODELS.
-// One that says what it holds has a row in suite.cpp.
+// A model with a footprint has a row in suite.cpp.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -41,7 +41,7 @@ struct Unit {
   std::vector<std::string> parameters;  // names and order as in named_parameters(); may be empty
 };
 
-// What may happen around each unit of a model, as its parameters come and go. Both calls get the
+// Calls around each unit of a model, so that its parameters can come and go. Both calls get the
 // unit's index in units() and its main tensor (hidden states), and return the tensor to go on with:
 // the same one, or one with another place in autograd's graph. The default does nothing.
 //
@@ -61,7 +61,7 @@ class UnitHooks {
 // Units that keep no activations and run again in backward (models/recompute.h).
 struct Recomputation {
   CheckpointedUnits units;
-  // Told when a unit begins to run again (true) and when that has ended (false); may be empty.
+  // Called when a unit begins to run again (true) and when that has ended (false); may be empty.
   std::function<void(std::size_t unit, bool begins)> on_rerun;
 };
 
@@ -72,19 +72,21 @@ class Model : public torch::nn::Module {
 
   virtual Compute compute() const { return Compute::Real; }
 
-  // Returns what of forward the host must read back from a device before it can queue more, in
-  // every micro-batch, so that it cannot run ahead; "": nothing. On the CPU it is the same to time.
+  // Returns what the host must read back from a device in the forward of every micro-batch before
+  // it can queue more, so that it cannot run ahead; "": nothing. On the CPU this makes no
+  // difference in time.
   virtual std::string reads_back() const { return ""; }
 
-  // Seconds the optimizer of the machine re-enacted takes per step; only a paced model has it.
+  // Returns the seconds of an optimizer step on the machine that a paced model re-enacts; other
+  // models have none.
   virtual double paced_optimizer_s() const { return 0; }
 
   // Returns the units in the order in which forward runs them, each once. Parameters in none of
   // them belong to the model as a whole. Empty: the model cannot be divided.
   virtual std::vector<Unit> units() const { return {}; }
 
-  // Returns the shape of what unit `unit` hands to the next one for `batch`; nothing: the model
-  // does not say, and cannot be cut between two units. Elements are float32.
+  // Returns the shape of the tensor that unit `unit` hands to the next one for `batch`; nothing: it
+  // is not known, and the model cannot be divided between two units. Elements are float32.
   virtual std::optional<std::vector<std::int64_t>> unit_output_shape(std::size_t unit,
                                                                      const Batch& batch) const {
     return std::nullopt;
@@ -96,10 +98,10 @@ class Model : public torch::nn::Module {
   // From now on, forward checkpoints these units. Gradients are the same bits.
   void set_recomputation(Recomputation recomputation) { recomputation_ = std::move(recomputation); }
 
-  // Token ids go from 0 to this, exclusive; 0: the model reads none.
+  // Returns the end of the range of token ids, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
 
-  // Whether they are the pixels of pictures (models/pictures.h), and not a text's tokens.
+  // Returns whether inputs are the pixels of pictures (models/pictures.h) instead of tokens.
   virtual bool reads_pictures() const { return false; }
 
   // Names of parameters that ModelOptions::weights does not hold, so that they kept their random
@@ -124,7 +126,8 @@ class Model : public torch::nn::Module {
   }
 
   // Returns forward(input), the output of unit `index` of units(), with the hooks called around it.
-  // A checkpointed unit's is copied and called again in backward: let it own what it uses.
+  // The function of a checkpointed unit is copied and called again in backward, so it must own what
+  // it uses.
   template <typename Forward>
   at::Tensor run_unit(std::size_t index, at::Tensor input, const Forward& forward) {
     return run_kept_unit(index, std::move(input), [&](const at::Tensor& given) {
@@ -172,15 +175,15 @@ struct ModelOptions {
   // BERT only: updates that are trained in place of the weights (models/lora.h).
   LoraUpdates lora = {};
 
-  // Of parameters and gradients: float32 or bfloat16; a Mixtral, a BERT and the perceptron have
-  // both.
+  // Type of parameters and gradients: float32 or bfloat16; a Mixtral, a BERT and the perceptron
+  // have both.
   at::ScalarType dtype = at::kFloat;
 
   // Mixtral only; other models refuse any other value. Without initial values and with balanced
-  // routing, memory and collectives are as ever, while values mean nothing.
+  // routing, memory and collectives stay the same, but values mean nothing.
   bool uninitialised = false;     // parameters hold whatever their memory held
-  bool balanced_routing = false;  // every expert gets as many tokens, whatever the router says
-  // Parameters are uninitialised and have shapes but no memory, for whoever is to give them some.
+  bool balanced_routing = false;  // all experts get equally many tokens, whatever the router says
+  // Parameters are uninitialised and have shapes but no memory; the caller gives them some.
   bool without_memory = false;
 };
 

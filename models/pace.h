@@ -1,7 +1,7 @@
 // What a paced model waits on: the host's clock, or a device's queue.
 //
-// A stretch is a piece of work with a start; each wait in it lasts until a time since that start,
-// so that what is done between two waits hides in them, and errors do not add up.
+// A stretch is a piece of work with a start. Each wait in it lasts until a time since that start,
+// so that work between two waits hides in them, and errors do not add up.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ std::uint64_t mixed(std::uint64_t number) {
 constexpr std::int64_t kRow = 1024;
 constexpr std::int64_t kRows = 4096;  // of the table, one from each place on
 
-// Of a place of the table: 1 to 255 times a power of two, so that sums and means of a few are
-// exact, also in 16 bits.
+// Returns the value at a place of the table: 1 to 255 times a power of two, so that sums and means
+// of a few are exact, also in 16 bits.
 float table_value(std::uint64_t place) {
   constexpr double kUnit = 0x1p-10;
   return static_cast<float>(kUnit * static_cast<double>(1 + mixed(place) % 255));
@@ -219,7 +219,7 @@ class Step : public torch::autograd::Node {
 class GiveGradient final : public Step {
   using Step::Step;
   variable_list apply(variable_list&& gradients) override {
-    // Moved out: autograd keeps a gradient that nobody else holds, and copies any other.
+    // Moved out: autograd keeps a gradient that no other code holds, and copies any other.
     return {std::move(gradients[0]), std::move(pass_->due[index_])};
   }
 };

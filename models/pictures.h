@@ -1,7 +1,7 @@
 // Synthetic pictures of three classes: the cat, the dog and the car of the guide to distributed
-// training, as far as batch normalization can tell them apart. Each class has a brightness and a
+// training, as far as batch normalization distinguishes them. Each class has a brightness and a
 // contrast of its own, so that a rank which sees one class alone has another mean and another
-// variance than its peers, and than the whole batch.   No torch.
+// variance than its peers, and than the whole batch. No torch.
 #pragma once
 
 #include <array>

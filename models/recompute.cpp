@@ -23,7 +23,8 @@ namespace {
 
 using Hooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
 
-// Who is asked for hooks of what this thread's operations save; null: nobody, they just save it.
+// Makes the hooks for tensors that this thread's operations save; null: they save them without
+// hooks.
 thread_local const std::function<Hooks()>* hooks_of_thread = nullptr;
 
 class HooksScope {
@@ -112,7 +113,7 @@ class CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
   }
   // Hands out what was saved at `place`, once.
   at::Tensor take(std::size_t place);
-  // Nobody will ask for it any more.
+  // Drops what was saved at `place`, which is no longer needed.
   void let_go(std::size_t place) {
     if (place < made_again_.size()) made_again_[place].reset();
   }
@@ -150,7 +151,7 @@ class Forgotten final : public torch::autograd::SavedVariableHooks {
   std::size_t place_ = 0;
 };
 
-// Of the second run, whose own graph is for nothing.
+// Hooks of the second run, whose own graph is not used.
 class MadeAgain final : public torch::autograd::SavedVariableHooks {
  public:
   explicit MadeAgain(CheckpointedCall& stretch) : stretch_(stretch) {}

@@ -7,11 +7,11 @@
 //             backward  x -> a -> b, then y', b, a
 //
 // As torch.utils.checkpoint(use_reentrant=False), torch 2.11: forward builds its graph as ever, but
-// what an operation saves for its backward is forgotten at once. The first such tensor that
-// backward asks for has the stretch run again, from the input, the state of the random numbers and
-// the autocast that it had, until the last of them is made again. Each is handed out once and then
-// let go. So the graph, the order in which gradients are complete and their every bit are those
-// without.
+// drops at once what an operation saves for its backward. When backward asks for the first such
+// tensor, the stretch runs again, from the input, the state of the random numbers and the autocast
+// that it had, until the last of these tensors exists again. Each is handed out once and then
+// freed. So the graph, the order in which gradients are complete and their every bit are the same
+// as without.
 //
 // Selective checkpointing keeps the outputs of some operations (models/selective.h): x -> a is not
 // computed again where a is one.
@@ -31,13 +31,13 @@ namespace gradsync::models {
 struct CheckpointedStretch {
   // Kept, and called again in backward: it owns what it uses, and returns the same each time.
   std::function<at::Tensor(const at::Tensor&)> forward;
-  // Told when it begins to run again (true) and when that has ended (false); may be empty.
+  // Called when it begins to run again (true) and when that has ended (false); may be empty.
   std::function<void(bool begins)> on_rerun;
   KeptOutputs kept = KeptOutputs::None;
 };
 
 // Returns stretch.forward(input). Local; without gradients it is only called.
-// In backward, errors: ConfigError where what is made again is not what was made.
+// Errors in backward: ConfigError if the second run makes other tensors than the first.
 at::Tensor run_checkpointed(const at::Tensor& input, CheckpointedStretch stretch);
 
 }  // namespace gradsync::models

@@ -19,7 +19,7 @@ class RecordedTensors {
  public:
   void add(std::int64_t bytes, Tensor tensor) { of_size_[bytes].push_back(std::move(tensor)); }
 
-  // Returns the tensor, which is then no longer the model's; nothing where there is none.
+  // Removes the tensor from the model's and returns it; nothing: there is none.
   std::optional<Tensor> take(std::int64_t bytes, std::size_t age) {
     std::vector<Tensor>& tensors = of_size_[bytes];
     if (age >= tensors.size()) return std::nullopt;

@@ -1,15 +1,15 @@
 // Which tensors a paced model makes and frees to hold what the recorded model held: a profile's
 // memory, layer by layer.
 //
-// Recorded is how far memory rose between two marks and where it then stood, not each tensor. So
-// what stays is a stack of tensors, and what was let go again is taken from its top: a tensor that
-// goes in part is made anew with the rest. Every high and every end is the recorded one.
+// The recording has how far memory rose between two marks and where it then stood, not each tensor.
+// So the held memory is a stack of tensors, and memory that was freed is taken from its top: a
+// tensor that is freed in part is replaced by a smaller one. Every high and every end is the
+// recorded one.
 //
-//   forward of a layer    from where the first of its modules begins, to where the next layer's
-//   does backward of a layer   to its last gradient; its gradients become the parameters' at its
-//   end
+//   forward of a layer    from the beginning of its first module to that of the next layer's
+//   backward of a layer   to its last gradient; its gradients become the parameters' at its end
 //
-// What comes after the last gradient of all is of the first layer.   No torch, pure.
+// Memory after the last gradient of all belongs to the first layer.   No torch, pure.
 #pragma once
 
 #include <vector>

@@ -27,7 +27,7 @@ constexpr std::uint64_t kLargestNumber = std::numeric_limits<std::int64_t>::max(
 // The reference implementation's limit; a longer table is none.
 constexpr std::uint64_t kLongestTable = 100'000'000;
 
-// Bytes per element of every dtype there is: sizes are checked even of tensors nobody wants.
+// Returns the bytes per element of every dtype: even the sizes of unused tensors are checked.
 const std::map<std::string, std::uint64_t>& element_bytes() {
   static const std::map<std::string, std::uint64_t> bytes{
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},

@@ -1,5 +1,5 @@
 // Numbers drawn from a seed, the same ones with every standard library: raw engine output only,
-// since what std's distributions make of it differs between libraries.   No torch.
+// since std's distributions differ between libraries. No torch.
 #pragma once
 
 #include <cmath>

@@ -10,7 +10,7 @@
 namespace gradsync::models {
 namespace {
 
-// Below autograd, above all backends, and used by nobody: torch has no kernels for it.
+// Below autograd, above all backends, and unused: torch has no kernels for it.
 constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 constexpr int kSecond = 2;
 

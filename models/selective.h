@@ -25,12 +25,12 @@ class KeptResults {
   explicit KeptResults(KeptOutputs which) : which_(which) {}
 
   KeptOutputs which() const { return which_; }
-  // Of the operation that ran.
+  // Keeps the outputs of the operation that ran.
   void keep(const std::vector<c10::IValue>& outputs);
-  // Hands out those of the operation that would run next, and lets go of them.
-  // Errors: ConfigError where there are none, or one was changed in place since it was kept.
+  // Hands out the outputs of the operation that would run next, and drops them.
+  // Errors: ConfigError if there are none, or if one was changed in place since it was kept.
   std::vector<c10::IValue> take();
-  // Nobody will ask for what is left.
+  // Drops the rest, which is no longer needed.
   void clear() { kept_.clear(); }
 
  private:

@@ -26,7 +26,7 @@ constexpr MixtralConfig kMixtralMini{.layers = 4,
                                      .intermediate = 896,
                                      .vocabulary = 16000};
 
-// Of a micro-batch: for more, a GPU sorts what an embedding's gradient is of.
+// Tokens of a micro-batch. For more tokens, a GPU sorts the indices of an embedding's gradient.
 // Source: embedding_dense_backward_cuda in aten/src/ATen/native/cuda/Embedding.cu, torch 2.11.
 constexpr std::int64_t kMostUnsortedTokens = 3072;
 

@@ -1,5 +1,5 @@
-// The one list of the suite's models: their names, what they are, with which sizes, and what they
-// hold. Who only has to know a model by name reads it here; registry.cpp makes them.   No torch.
+// The one list of the suite's models: their names, kinds, sizes and footprints. Code that only
+// needs a model's name reads it here; registry.cpp makes the models.   No torch.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ const std::vector<SuiteModel>& suite();
 // missing or wrong file is refused before it runs.   Errors: ConfigError, as read_profile().
 SuiteModel paced_by_file(const std::string& path);
 
-// Whether a plan names a profile's path and not a model.
+// Returns whether a plan names a profile's path instead of a model.
 bool is_profile(const std::string& name);
 
 // Returns how the model `name` of a plan, or the profile at that path, computes. Real: also one
@@ -65,7 +65,7 @@ struct DeclaredFootprint {
   std::string unknown_because;  // where there is none; else empty
 };
 
-// Returns what the model `name` of a plan, or the profile at that path, says it holds.
+// Returns the footprint of the model `name` of a plan, or of the profile at that path.
 // Errors: ConfigError for a bad profile.
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options);
 

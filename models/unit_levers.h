@@ -1,6 +1,6 @@
-// What of a model's units is done otherwise to hold less: which are checkpointed, so that they keep
-// no activations and run again in backward, which are frozen, wholly or but for low-rank updates,
-// and in which type they compute.   No torch.
+// The levers of a model's units that save memory: which units are checkpointed, so that they keep
+// no activations and run again in backward, which are frozen, with or without low-rank updates, and
+// in which type they compute.   No torch.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace gradsync::models {
 
-// Outputs of a checkpointed unit that it keeps all the same, and does not make again.
+// Outputs that a checkpointed unit keeps and does not compute again.
 enum class KeptOutputs {
   None,
   Attention,  // of fused attention; spelled out, of its second product
@@ -25,8 +25,8 @@ constexpr KeptOutputs kept_outputs(std::string_view name) {
   return name == "matmul" ? KeptOutputs::Matmul : KeptOutputs::None;
 }
 
-// Counted as torchtitan's selective checkpointing of layers counts: of every second unit, those
-// with index 1, 3, 5, ...
+// Counted as in torchtitan's selective checkpointing of layers: every second unit means those with
+// index 1, 3, 5, ...
 struct CheckpointedUnits {
   int every = 0;  // each n-th unit; 1: all, 0: none
   KeptOutputs kept = KeptOutputs::None;
@@ -36,7 +36,7 @@ struct CheckpointedUnits {
   }
 };
 
-// Linear layers of a BERT that low-rank updates may be beside; each has those before it, too.
+// Linear layers of a BERT that may have low-rank updates; each value includes those before it.
 enum class LoraModules {
   QueryValue,  // of each layer, as peft has by default
   Attention,   // keys and attention's output
@@ -49,12 +49,12 @@ constexpr LoraModules lora_modules(std::string_view name) {
   return name == "attention" ? LoraModules::Attention : LoraModules::QueryValue;
 }
 
-// That are trained in place of a model's weights (models/lora.h).
+// Low-rank updates that are trained in place of a model's weights (models/lora.h).
 struct LoraUpdates {
   std::int64_t rank = 0;  // 0: there are none, the weights are trained
   LoraModules modules = LoraModules::QueryValue;
 
-  // Of the update of a layer that came with `which`; 0: it has none.
+  // Returns the rank of the update beside layers of `which`; 0: they have none.
   std::int64_t rank_beside(LoraModules which) const { return which <= modules ? rank : 0; }
 };
 
@@ -67,7 +67,8 @@ struct UnitLevers {
   Kernels kernels = {};
 
   bool freezes(std::size_t unit) const { return unit < frozen; }
-  // What unit `unit` reads was made by what is frozen, and needs no gradient.
+  // Returns whether the input of unit `unit` comes only from frozen parameters, and needs no
+  // gradient.
   bool reads_what_is_frozen(std::size_t unit) const {
     if (lora.rank > 0) return unit == 0;
     return frozen > 0 && unit <= frozen;

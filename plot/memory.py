@@ -141,7 +141,7 @@ def _legend_entries(lines: Lines) -> list[Any]:
 
 
 def _differing(pictures: list[Lines]) -> list[str]:
-    """The parameters that tell the pictures apart, but for the topology."""
+    """Returns the parameters in which the pictures differ, without the topology."""
     cells = [next(iter(lines.values()))[0]["cell"] for lines in pictures]
     names = dict.fromkeys(name for cell in cells for name in cell if name not in DRAWN)
     return [

@@ -1,5 +1,5 @@
-"""Points: memory against time over all ways to do the same work, and the front of those that nobody
-can better in both."""
+"""Points: memory against time over all ways to do the same work, and the front of those that no
+other way beats in both."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _draw_front(axes: Any, points: list[dict[str, Any]]) -> None:
 
 def _number_rows(front: list[dict[str, Any]], axes: Any) -> None:
     """Each point of the front has the number of its row in the page's table: left of it, where
-    nobody is as fast with less, and below, where nobody is faster with as much, by turns.
+    no way is as fast with less, and below, where no way is faster with as much, by turns.
     """
     left = {"xytext": (-7, 0), "ha": "right", "va": "center"}
     below = {"xytext": (0, -8), "ha": "center", "va": "top"}

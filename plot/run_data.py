@@ -72,7 +72,7 @@ class Part:
         return list(dict.fromkeys(setting_key(cell["cell"]) for cell in self.cells))
 
     def varying(self) -> list[str]:
-        """The parameters that differ inside this part, but for topology and strategy."""
+        """Returns the parameters that differ inside this part, without topology and strategy."""
         names = dict.fromkeys(name for cell in self.cells for name in cell["cell"])
         return [
             name
@@ -158,7 +158,7 @@ class Run:
 
 
 def whole(cell: dict[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns a cell of any result with the fields that cells have by now, but for `without`."""
+    """Returns a cell of any result with the fields of today's cells, without those in `without`."""
     of_today = written(cell["wrapper"]) | cell
     return {name: of_today[name] for name in sorted(of_today) if name not in without}
 

@@ -1,4 +1,4 @@
-"""One step in memory: what a rank held from moment to moment, and for what.
+"""One step in memory: what a rank held at each moment, by category.
 
 A picture per sharding (or whatever else varies) of each part, no_sync beside sync_each_batch on
 the same axes. Of a sweep over accumulation one is shown: small enough that each micro-batch can be
@@ -54,7 +54,7 @@ def _places(points: list[Point], timed: bool) -> list[float]:
 
 
 def colours(timelines: list[list[Point]]) -> dict[str, str]:
-    """Of each category, from the bottom up; one without a colour of its own is gray, at the top."""
+    """Returns the colours of categories, from the bottom up; others are gray, at the top."""
     held = {name for points in timelines for point in points for name in point["bytes"]}
     return CATEGORIES | dict.fromkeys(sorted(held - CATEGORIES.keys()), style.GREY)
 
@@ -158,7 +158,7 @@ def _title(run: Run, part: Part, cell: dict[str, Any]) -> str:
     words.append(style.sharding_label(parameters))
     said = ("accumulation_steps", "memory_budget_bytes")
     words += [word for word in style.setting_words(part, parameters, said) if word not in words]
-    return "What a rank holds over one step that is not timed\n" + ", ".join(words)
+    return "Memory of a rank over one step that is not timed\n" + ", ".join(words)
 
 
 def _draw(run: Run, part: Part, cells: list[dict[str, Any]]) -> Any:

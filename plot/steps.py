@@ -23,7 +23,7 @@ def _draw_strip(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
     places = [x + STRIP * ((i + 0.5) / len(steps) - 0.5) for i in range(len(steps))]
     differences = [100 * (step / mean - 1) for _, step in steps]
     colour = style.colour(cell["strategy"])
-    # Launches alternate between filled and hollow dots, so that each can be told from the next.
+    # Launches alternate between filled and hollow dots, so that neighbours differ.
     fills = [colour if launch % 2 == 0 else "white" for launch, _ in steps]
     axes.scatter(places, differences, s=14, linewidths=0.9, edgecolors=colour, c=fills, zorder=3)
     axes.plot([x - STRIP / 2, x + STRIP / 2], [0, 0], color=style.INK, linewidth=0.8, zorder=1)

@@ -99,8 +99,9 @@ def parameter_words(name: str, value: Any) -> str:
 
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:
-    """What tells this cell from the others of its part, but for topology and strategy. Of a crowd
-    without the levers that it leaves where they are, as the page's fronts name their ways."""
+    """Returns what distinguishes this cell from others in its part, besides topology and strategy.
+    In a crowded part, it leaves out levers at their defaults, as the page's fronts do.
+    """
     varying = part.varying()
     if part.is_crowded():
         told = {"wrapper", "accumulation_steps"}
@@ -139,7 +140,7 @@ def part_title(part: Any) -> str:
 
 
 def provenance(run: Any) -> str:
-    """What made the picture, as far as it is known."""
+    """Returns what made the picture, as far as known."""
     context = run.context
     commit = context.get("commit")
     groups = (

@@ -29,7 +29,7 @@ JOBS = re.compile(
 )
 JOB_ROOMS = {"watch", "python"}
 RUN_ROOMS = {"session", "run", "predict"}
-# What stands above a run and is in no run, and in these tests alone.
+# Files above runs: no run needs them, only these tests do.
 GATES = re.compile("gate|arm_|search")
 # A file -> folders below tests/, or tests, that read it. The checks of sources read all.
 READERS = {
@@ -101,7 +101,7 @@ def reads(path):
 
 
 def rule(path, tests, below):
-    """Returns which of the tests a change of one file chooses, or None: nobody knows.
+    """Returns which of the tests a change of one file chooses, or None: not known.
 
     below: test -> the rooms that it stands on.
     """

@@ -29,7 +29,7 @@ namespace {
 using nlohmann::json;
 using predict::LinkFile;
 
-// Ways whose times differ by less than that are as fast.
+// Ways whose times differ by less than this share count as equally fast.
 constexpr double kAsFast = 1e-3;
 
 struct AdviseOptions {
@@ -43,7 +43,7 @@ struct AdviseOptions {
   bool as_json = false;
 };
 
-// A profile, of a micro-batch of so many samples.
+// A profile whose micro-batch has `samples` samples.
 struct Candidate {
   std::string model;
   int samples = 1;
@@ -93,7 +93,7 @@ Candidate candidate_of(const std::string& text) {
   }
   const std::string path = profile_of(candidate.model);
   if (path.empty()) {
-    throw ConfigError(fmt::format("{}: nothing can be predicted of its step: {}", candidate.model,
+    throw ConfigError(fmt::format("{}: its step cannot be predicted: {}", candidate.model,
                                   what_to_record(candidate.model)));
   }
   candidate.profile = models::read_profile(path);
@@ -141,7 +141,7 @@ double step_s(const Candidate& candidate, const Way& way, const LinkFile& links)
   return predict::step_schedule(candidate.step, network, how(way.cell, links)).end_s();
 }
 
-// Without its interval, which only those that are shown get.
+// Returns the way without its interval: only the ways that are shown get one.
 Way way_of(const plan::Cell& cell, const Candidate& candidate, const launch::Topology& topology) {
   refuse_unpredicted(cell, topology);
   Way way;
@@ -154,7 +154,7 @@ Way way_of(const plan::Cell& cell, const Candidate& candidate, const launch::Top
   return way;
 }
 
-// Every way of every profile on every topology.
+// Returns every way of every profile on every topology.
 std::vector<Way> all_ways(const std::vector<Candidate>& candidates, const AdviseOptions& options,
                           const LinkFile& links) {
   std::vector<Way> all;
@@ -174,14 +174,14 @@ std::vector<Way> all_ways(const std::vector<Candidate>& candidates, const Advise
   return all;
 }
 
-// Whether `a` is as fast as `b`, holds no more and changes no more.
+// Returns whether `a` is as fast as `b`, holds no more memory and needs no more changes.
 bool is_as_good(const Way& a, const Way& b) {
   if (a.peak_bytes.has_value() != b.peak_bytes.has_value()) return false;
   return a.step_s <= b.step_s * (1 + kAsFast) && a.peak_bytes <= b.peak_bytes &&
          a.changes.size() <= b.changes.size();
 }
 
-// Returns those that are known to hold no more.
+// Returns the ways that are known to fit into the budget.
 std::vector<Way> in_budget(std::vector<Way> ways, std::int64_t budget_bytes) {
   std::erase_if(ways, [budget_bytes](const Way& way) {
     return !way.peak_bytes || *way.peak_bytes > budget_bytes;
@@ -189,8 +189,8 @@ std::vector<Way> in_budget(std::vector<Way> ways, std::int64_t budget_bytes) {
   return ways;
 }
 
-// The fastest first, without those for which another one is as good: of two that are as good as
-// each other the first is kept.
+// Returns the ways, fastest first, without those for which another one is as good. When two are as
+// good as each other, the first is kept.
 std::vector<Way> ranked(const std::vector<Way>& ways) {
   std::vector<Way> kept;
   for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -236,17 +236,17 @@ void print_ways(const std::vector<Way>& ways) {
 
 std::string closing_words(const std::vector<Way>& shown, std::size_t compared) {
   std::string words = fmt::format(
-      "{} ways were compared; left out is what another one does as fast, in no more memory and "
-      "with "
-      "no more changes. Changes are to a script with DistributedDataParallel(model) that "
+      "{} ways were compared. A way is left out when another one is as fast, holds no more memory "
+      "and needs no more changes. Changes are to a script with DistributedDataParallel(model) that "
       "synchronizes in every micro-batch.",
       compared);
   const Way& first = shown.front();
   if (!first.peak_bytes) {
-    words += fmt::format(" What the first holds is not known: {}.", first.peak_unknown_because);
+    words +=
+        fmt::format(" The memory of the first way is not known: {}.", first.peak_unknown_because);
   }
   if (!first.not_known.empty()) {
-    words += fmt::format(" Not known of the first: {}.", fmt::join(first.not_known, "; "));
+    words += fmt::format(" Not known about the first way: {}.", fmt::join(first.not_known, "; "));
   }
   return words;
 }
@@ -306,14 +306,14 @@ void add_advise_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 30))
       ->required();
   command->add_option("--budget", options->budget,
-                      "What a rank may hold, \"79GiB\": ways that are known to fit");
+                      "Memory that a rank may hold, as in 79GiB: show ways that are known to fit");
   command
       ->add_option("--units", options->units,
                    "Modules or classes that fully_shard is given (as it was recorded)")
       ->delimiter(',');
   command->add_option("--links", options->links,
                       "What links and hosts cost, and how sure that is (gradsync.links/1)");
-  command->add_option("--most", options->most, "Show so many ways at most (10)")
+  command->add_option("--most", options->most, "Show at most this many ways (10)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
   command->callback([options] { advise(*options); });

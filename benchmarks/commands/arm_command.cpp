@@ -1,5 +1,5 @@
-// gradsync arm: a launcher that keeps its ranks and lets them run a block when a gate says so. What
-// they say to each other: arm_protocol.h.
+// gradsync arm: a launcher that keeps its ranks and lets them run a block when a gate says so.
+// Their messages: arm_protocol.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct ArmOptions {
   std::string extra_work = "0%";
 };
 
-// What can be opened: the cells that share ranks, in the plan's order, a trial for each.
+// What a request can open: the cells that share ranks, in the plan's order, with a trial for each.
 std::vector<plan::Launch> launches_of(const plan::Plan& plan) {
   std::vector<plan::Launch> launches;
   for (const plan::Part& part : plan.parts) {
@@ -194,7 +194,7 @@ ExitStatus serve(const ArmOptions& options) {
 
 void add_arm_command(CLI::App& app, ExitStatus& status) {
   auto options = std::make_shared<ArmOptions>();
-  CLI::App* command = app.add_subcommand("arm", "Run blocks of a plan when told to")->group("");
+  CLI::App* command = app.add_subcommand("arm", "Run blocks of a plan on request")->group("");
   add_plan_options(*command, options->run);
   command->add_option("--extra-work", options->extra_work,
                       "Share of its own step that every rank does in addition (0%)");

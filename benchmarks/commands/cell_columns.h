@@ -1,4 +1,4 @@
-// Which parameters of cells a table has to show: those in which its rows differ.
+// Finds the parameters of cells that a table must show: those in which its rows differ.
 #pragma once
 
 #include <string>

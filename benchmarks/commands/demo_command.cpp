@@ -38,7 +38,7 @@ void poll() {
   if (session::interrupt_flag()) throw coordinate::Interrupted();
 }
 
-// Returns what was seen of the job.   Errors: as run_whole_job; EnvironmentError where it did not
+// Returns what was seen of the job.   Errors: as run_whole_job; EnvironmentError if the job did not
 // run to its end.
 watch::Watched run_job(const Tour& tour, const std::vector<std::string>& arguments) {
   watch::WholeJob job;
@@ -64,7 +64,7 @@ void say(const std::string& text) {
   std::cout << text << std::flush;
 }
 
-// The lines of the job around the one to change, with their numbers.
+// Returns the lines of the job around the one to change, with their numbers.
 std::string listing(int line) {
   std::ifstream file(data_file(kJob));
   std::string text;
@@ -84,7 +84,8 @@ std::string step_seconds(const std::optional<double>& value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
-// What both jobs did in a step, and what is between them. Counts are exact; times are this run's.
+// Returns a table of what both jobs did in a step, and the difference. Counts are exact; times are
+// those of this run.
 std::string before_and_after(const watch::TypicalStep& before, const watch::TypicalStep& after) {
   text::TextTable table({{"per step", text::Align::Left}, {"before"}, {"after"}});
   table.add_row({"synchronizations", std::to_string(before.synchronized),
@@ -111,7 +112,7 @@ std::string conclusion(const watch::TypicalStep& before, const watch::TypicalSte
   return text::wrapped(text, 0, watch::kPageWidth);
 }
 
-// Returns the usual step, of which there is one: the job ran to its end.
+// Returns the usual step. The job ran to its end, so there is one.
 const watch::TypicalStep& step_of(const watch::Watched& watched) {
   if (!watched.typical) {
     throw EnvironmentError("the tour's job was not seen to step",

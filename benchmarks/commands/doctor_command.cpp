@@ -69,7 +69,7 @@ Finding about_watching() {
 
 void add_doctor_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command =
-      app.add_subcommand("doctor", "What this machine lacks, and what would spoil a number on it")
+      app.add_subcommand("doctor", "Check this machine for missing tools and sources of noise")
           ->group(kProgram);
   command->callback([&status] {
     std::vector<Finding> findings =

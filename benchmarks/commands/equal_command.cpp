@@ -1,4 +1,4 @@
-// gradsync equal: is a training job's gradient the same however its samples are split?
+// gradsync equal: does a training job's gradient depend on how the batch is split?
 #include <fmt/format.h>
 
 #include <iostream>
@@ -23,7 +23,7 @@ namespace {
 using watch::Equality;
 using watch::Split;
 
-// In every process of the job: "RANKS MICRO_BATCHES MICRO_BATCH_SIZE".
+// Set in every process of the job: "RANKS MICRO_BATCHES MICRO_BATCH_SIZE".
 constexpr const char* kSplitVariable = "GRADSYNC_SPLIT";
 constexpr const char* kFirstStepAlone = "1000000000 1";  // as kAccountVariable has it
 constexpr int kMost = 4096;
@@ -38,7 +38,7 @@ struct EqualOptions {
   int micro_batch_size = 1;
 };
 
-// The one that is taken for right comes first.
+// The split that counts as correct comes first.
 std::vector<Split> splits_of(const EqualOptions& options) {
   if (options.micro_batches % 2 != 0) {
     throw ConfigError(
@@ -127,28 +127,30 @@ ExitStatus run_splits(const EqualOptions& options) {
 
 void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   CLI::App* command =
-      app.add_subcommand("equal", "Is a job's gradient the same however its samples are split?")
+      app.add_subcommand("equal", "Does a job's gradient depend on how the batch is split?")
           ->group(kJobs)
           ->footer(" -- COMMAND with {ranks}, {micro_batches} and {micro_batch_size}...");
   auto options = std::make_shared<EqualOptions>();
   options->command = std::move(job);
-  command->add_option("--ranks", options->ranks, "Of the second split; the third has twice as many")
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Ranks of the second split; the third has twice as many")
       ->check(CLI::Range(1, kMost))
       ->capture_default_str();
   command
       ->add_option("--micro-batches", options->micro_batches,
-                   "Of each rank's step; the third split has half as many")
+                   "Micro-batches of each rank's step; the third split has half as many")
       ->check(CLI::Range(2, kMost))
       ->capture_default_str();
   command
       ->add_option("--micro-batch-size", options->micro_batch_size,
-                   "Samples of a micro-batch; the first split has all of a step in one")
+                   "Samples per micro-batch; the first split puts a whole step into one")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--json", options->json, "Write what was found into this file");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
-  command->add_option("--keep", options->keep, "Keep there what each run printed");
+  command->add_option("--keep", options->keep, "Keep the output of each run in this folder");
   command->callback([options, &status] {
     if (options->command.empty()) {
       throw ConfigError(

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// The candidate's turns as a run of its own, for claims about its rows.
+// Returns the candidate's turns as a run of its own, for claims about its rows.
 summary::FinishedRun run_of(const arms::GateQuestion& question,
                             const arms::GateFindings& findings) {
   const plan::Plan plan = session::checked_plan(question.options.run);
@@ -83,7 +83,7 @@ void warn_of_too_few_starts(const gate::ErrorRates& rates) {
   }
 }
 
-// A self-test adds to the turns that lie there; anything else is in the way.
+// A self-test adds to the turns that are already there; any other file is in the way.
 void prepare_for_turns(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {

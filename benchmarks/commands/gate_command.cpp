@@ -62,9 +62,9 @@ void add_thresholds(CLI::App& command, GateOptions& options) {
   command.add_option("--smallest-effect", options.smallest_effect,
                      "Slower by this is seen, or the verdict is undecided (3%)");
   command.add_option("--mean-smallest-effect", options.mean_smallest_effect,
-                     "The same of the mean step, which slow-downs that come and go make longer "
+                     "The same for the mean step, which intermittent slow-downs make longer "
                      "(4/3 of --smallest-effect: 4%)");
-  command.add_option("--alpha", options.alpha, "Chance of any false alarm (1%)");
+  command.add_option("--alpha", options.alpha, "Probability of any false alarm (1%)");
 }
 
 void add_times(CLI::App& command, GateOptions& options) {
@@ -83,7 +83,7 @@ void add_builds(CLI::App& command, GateOptions& options) {
   add_plan(command, options);
   command
       .add_option("--baseline", options.baseline,
-                  "Build that is known to be good: its directory or its program")
+                  "Build that is known to be good: its directory or program")
       ->type_name("BUILD");
   command.add_option("--candidate", options.candidate, "Build in question (this program)")
       ->type_name("BUILD");
@@ -112,11 +112,12 @@ void add_commands(CLI::App& command, GateOptions& options) {
 
 void add_counts(CLI::App& command, GateOptions& options) {
   const auto until =
-      "End the command after so long, as in 5m: its steps until then are held, no peak";
+      "End the command after this long, as in 5m: its steps until then are compared, its peak "
+      "is not";
   command.footer(" -- COMMAND...");
   command
       .add_option("FILE", options.counts,
-                  "Holds what a step of the training command communicates; checked in")
+                  "Checked-in file of what a step of the training command communicates")
       ->required();
   command.add_flag("--update", options.update, "Write FILE instead");
   command.add_option(

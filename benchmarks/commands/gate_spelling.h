@@ -9,9 +9,9 @@
 
 namespace gradsync::cli {
 
-// Returns the words behind "gradsync" as they are spelled now, or nothing where they are no gate in
-// the older spelling: {"gate", "--counts", "FILE"} is {"gate", "counts", "FILE"}. `gate`: the page
-// of the command; `words` end before the "--" of a training command.
+// Returns the words behind "gradsync" in today's spelling, or nothing if they are no gate in the
+// older spelling: {"gate", "--counts", "FILE"} is {"gate", "counts", "FILE"}. `gate`: the page of
+// the command; `words` end before the "--" of a training command.
 std::optional<std::vector<std::string>> respelled_gate(const CommandPage& gate,
                                                        const std::vector<std::string>& words);
 

@@ -23,7 +23,7 @@ struct JudgeOptions {
   bool fail_on_excess = false;
 };
 
-// Who wants to fail on excess must not take a job that cannot be judged for a good one.
+// With --fail-on-excess, a job that cannot be judged must not pass for a good one.
 ExitStatus status_of_judged(const watch::Watched& watched) {
   if (watch::has_excess(watched)) return ExitStatus::Regression;
   return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
@@ -49,7 +49,7 @@ ExitStatus judge(const JudgeOptions& options) {
 
 void add_judge_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command =
-      app.add_subcommand("judge", "The same, from files of torch.profiler's and others")
+      app.add_subcommand("judge", "The same, from traces of torch.profiler and others")
           ->group(kJobs);
   auto options = std::make_shared<JudgeOptions>();
   command
@@ -60,7 +60,7 @@ void add_judge_command(CLI::App& app, ExitStatus& status) {
   command->add_option("--json", options->json, "Write what was seen into this file");
   command->add_option("--html", options->html,
                       "Write a page into this file: the verdict, and what it rests on");
-  command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
+  command->add_flag("--quiet", options->quiet, "Print nothing for a job without excess");
   command->add_flag("--fail-on-excess", options->fail_on_excess,
                     "Exit with 1 where the job synchronizes more than it should, with 4 where "
                     "nothing was judged");

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
 #include "harness/base/errors.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
@@ -70,7 +71,7 @@ void add_list_command(CLI::App& app, ExitStatus&) {
   auto kind = std::make_shared<std::string>();
   command->add_option("KIND", *kind, "plans, models, topologies, strategies or options")
       ->required()
-      ->check(CLI::IsMember({"plans", "models", "topologies", "strategies", "options"}));
+      ->check(is_one_of({"plans", "models", "topologies", "strategies", "options"}));
   auto as_json = std::make_shared<bool>(false);
   command->add_flag("--json", *as_json, "For options: print their part of plan.schema.json");
   command->callback([kind, as_json] {

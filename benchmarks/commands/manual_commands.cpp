@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
 #include "benchmarks/manual/completion.h"
 #include "benchmarks/manual/help_screen.h"
 #include "harness/base/build_info.h"
@@ -28,7 +29,7 @@ NamesByValue known_names() {
 void add_completion_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("completion", "Print the completion script of a shell")->group(kProgram);
-  command->add_option("SHELL", "bash")->required()->check(CLI::IsMember({"bash"}));
+  command->add_option("SHELL", "bash")->required()->check(is_one_of({"bash"}));
   command->callback([&app] { std::cout << bash_completion(page_of(app), known_names()); });
 }
 

@@ -39,7 +39,7 @@ std::string largest(const MemoryRow& row) {
   return count == kMostMicroBatches ? fmt::format("{} or more", count) : std::to_string(count);
 }
 
-// Other axes than those of the first columns in which the rows differ.
+// Returns the axes in which the rows differ, without those of the first columns.
 std::vector<std::string> other_axes(const std::vector<MemoryRow>& rows) {
   std::vector<plan::Cell> cells;
   for (const MemoryRow& row : rows) cells.push_back(row.cell);
@@ -123,7 +123,7 @@ void print_composition(const MemoryRow& row) {
     if (size > 0) sorted.emplace_back(-size, name);
   }
   std::sort(sorted.begin(), sorted.end());
-  text::TextTable table({{"of it", text::Align::Left}, {"bytes"}, {"share"}});
+  text::TextTable table({{"part", text::Align::Left}, {"bytes"}, {"share"}});
   const auto peak = static_cast<double>(*row.peak_bytes);
   for (const auto& [size, name] : sorted) {
     constexpr double kPercent = 100;

@@ -1,4 +1,4 @@
-// What `gradsync predict memory` says of each cell, as a table and as JSON.
+// Prints what `gradsync predict memory` found for each cell, as a table and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gradsync::cli {
 
-// Beyond this many micro-batches a step holds what it held before.
+// A step with more micro-batches than this holds no more memory.
 inline constexpr int kMostMicroBatches = 64;
 
 // A cell and its prediction.
@@ -31,10 +31,11 @@ struct MemoryRow {
   std::optional<int> largest_accumulation_steps;
 };
 
-// Prints a table with a row each; under a single row a second one says what its peak consists of.
+// Prints a table with a row for each cell. Under a single row, a second table shows what its peak
+// consists of.
 void print_memory(const std::vector<MemoryRow>& rows);
 
-// The same as a list of objects.
+// Returns the same as a list of objects.
 std::string memory_json(const std::vector<MemoryRow>& rows);
 
 }  // namespace gradsync::cli

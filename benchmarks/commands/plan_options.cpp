@@ -44,13 +44,13 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   add_shorthand(command, options, "--device", "device",
                 "cpu, cuda, or paper: cuda's code on GPUs that are not there");
   add_shorthand(command, options, "--on", "on",
-                "GPUs of paper that a host has: 8xh100, or 8x79GiB (with --device paper)");
+                "GPUs of paper on each host: 8xh100 or 8x79GiB (with --device paper)");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
   command.add_flag_callback(
       "--every-micro-batch",
       [&options] { options.overrides.emplace_back("every_micro_batch=true"); },
-      "Run micro-batches that repeat the one before, too, where no time is wanted");
+      "Also run micro-batches that repeat the one before, where no time is wanted");
   command.add_option("--weights", options.weights,
                      "Start from a checkpoint: a safetensors file, an index of several, or the "
                      "folder that has them");
@@ -69,10 +69,18 @@ std::optional<std::string> take_override(std::vector<std::string>& overrides,
   return value;
 }
 
+CLI::Validator is_one_of(const std::vector<std::string>& names) {
+  const auto refusal = [names](const std::string& got) {
+    if (std::ranges::find(names, got) != names.end()) return std::string();
+    return fmt::format("got {}, expected {}", got, one_of_names(got, names));
+  };
+  return CLI::Validator(refusal, fmt::format("{{{}}}", fmt::join(names, ",")));
+}
+
 void add_session_options(CLI::App& command, session::RunOptions& options) {
   command.add_option("--out", options.out, "Directory for the results");
   command.add_option("--launcher", options.launcher, "auto, or none: ignore torchrun and its like")
-      ->check(CLI::IsMember({"auto", "none"}));
+      ->check(is_one_of({"auto", "none"}));
   command.add_option("--ranks-per-node", options.ranks_per_node,
                      "Ranks that each task starts, where a launcher starts one task per node");
   command.add_option("--join-timeout", options.join_timeout_s,

@@ -1,4 +1,4 @@
-// The options that commands share: what runs, where results go, who starts the ranks.
+// The options that commands share: what runs, where results go, what starts the ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,17 +9,21 @@
 
 namespace gradsync::cli {
 
-// Registers PLAN and the options that say what of it runs. `options` must outlive `command`.
+// Returns a check that refuses every value but these names, and says which one is near.
+CLI::Validator is_one_of(const std::vector<std::string>& names);
+
+// Registers PLAN and the options that choose what runs. `options` must outlive `command`.
 void add_plan_options(CLI::App& command, session::RunOptions& options);
 
-// Takes what is no cell's out of the overrides, "on=8xh100": returns the last value of that field.
+// Removes a field that is not of cells from the overrides, as "on=8xh100", and returns its last
+// value.
 std::optional<std::string> take_override(std::vector<std::string>& overrides,
                                          const std::string& field);
 
-// Registers the options that say where results go and who starts the ranks.
+// Registers the options that say where results go and what starts the ranks.
 void add_session_options(CLI::App& command, session::RunOptions& options);
 
-// Returns what help calls the value of a field: TOPOLOGY of "topology".
+// Returns the name of a field's value in help: TOPOLOGY for "topology".
 std::string value_name(const std::string& field);
 
 // Registers `flag` as a shorthand of --set `field`; several values make a list.

@@ -1,5 +1,5 @@
-// gradsync predict memory: what a rank will hold at most, before anything runs. gradsync predict
-// step is in predict_step_command.cpp.
+// gradsync predict memory: the peak memory of a rank, before anything runs. gradsync predict step
+// is in predict_step_command.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct MemoryOptions {
   bool as_json = false;
 };
 
-// What a rank of a cell's trial, or of such a job, holds.
+// Predicts what a rank holds, in a trial of the cell or in a recorded job.
 using Predict = std::function<memory::MemoryPrediction(const plan::Cell&, const launch::Topology&)>;
 
 std::vector<plan::Cell> cells_of(const MemoryOptions& options) {
@@ -58,7 +58,8 @@ launch::Topology topology_of(const plan::Cell& cell, int world_size) {
   return topology;
 }
 
-// A Mixtral's experts take turns: the expected load, where a free router's is not known before.
+// Predicts a trial. A Mixtral's experts get equal shares of the tokens: the load of a free router
+// is not known beforehand.
 memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology,
                                        const MemoryOptions& options) {
   launch::LaunchSpec where;
@@ -78,7 +79,7 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
     if (auto memory = models::read_profile(options.model).memory) {
       if (options.device != "cpu") {
         throw ConfigError("--set device: got " + options.device +
-                          ", expected cpu: a profile holds what was recorded there");
+                          ", expected cpu: a profile was recorded there");
       }
       const auto units =
           models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
@@ -96,7 +97,7 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
   }
   if (options.backend != MemoryOptions{}.backend) {
     throw ConfigError("--backend: got " + options.backend +
-                      ", expected gloo: declared is what the suite's models hold on the CPU");
+                      ", expected gloo: memory is predicted for CPU kernels only");
   }
   session::find_model(options.model);  // names the models there are
   return {plan::Prediction::Memory,
@@ -105,7 +106,7 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
           }};
 }
 
-// Takes `device`, which is the plan's and no cell's, out of what --set says.
+// Removes `device`, a field of plans and not of cells, from what --set says, and returns it.
 std::string taken_device(std::vector<std::string>& overrides) {
   const std::string device = take_override(overrides, "device").value_or("cpu");
   if (device != "cpu" && device != "cuda" && device != "paper") {
@@ -114,7 +115,7 @@ std::string taken_device(std::vector<std::string>& overrides) {
   return device;
 }
 
-// A GPU's budget is of what torch's allocator takes from it, in segments.
+// On a GPU, the budget limits what torch's allocator takes from the device, in segments.
 bool fits(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
           std::int64_t budget) {
   cell.memory_budget_bytes = budget;
@@ -122,8 +123,8 @@ bool fits(const Predict& predict, plan::Cell cell, const launch::Topology& topol
   return memory && memory->peak_bytes <= budget && !memory->ran_out;
 }
 
-// Returns how many micro-batches a step may have, kMostMicroBatches at most: all numbers up to it
-// fit. 0: not even one.
+// Returns the largest number of micro-batches per step such that it and all smaller ones fit; at
+// most kMostMicroBatches. 0: not even one fits.
 int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
                          std::int64_t budget) {
   for (int count = 1; count <= kMostMicroBatches; ++count) {
@@ -195,11 +196,11 @@ void require_model(const CLI::App& command, const MemoryOptions& options) {
       continue;
     }
     throw ConfigError(fmt::format(
-        "{} is of a COMMAND: gradsync predict memory --on 8xh100 -- torchrun ... train.py", name));
+        "{} needs a COMMAND: gradsync predict memory --on 8xh100 -- torchrun ... train.py", name));
   }
   if (options.model.empty()) {
     throw ConfigError(
-        "predict memory: expected MODEL, or --on GPUS -- COMMAND for a training job of yours");
+        "predict memory: expected MODEL, or --on GPUS -- COMMAND for your own training job");
   }
 }
 
@@ -207,13 +208,12 @@ void require_model(const CLI::App& command, const MemoryOptions& options) {
 
 void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   CLI::App* predict =
-      app.add_subcommand("predict", "Say beforehand what a run would hold, or its step take")
-          ->group(kRuns);
+      app.add_subcommand("predict", "Predict a run's peak memory or step time")->group(kRuns);
   predict->require_subcommand(1);
   add_predict_step_command(*predict);
   add_predict_links_command(*predict);
   CLI::App* command = predict->add_subcommand(
-      "memory", "The peak of a rank's memory, what it consists of and where it is reached");
+      "memory", "Peak memory of a rank, its parts, and where the peak is reached");
   auto options = std::make_shared<MemoryOptions>();
   auto of_job = std::make_shared<JobMemoryOptions>();
   of_job->command = std::move(job);
@@ -233,20 +233,20 @@ void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::str
             fmt::format("Short for --set {}=...", axis))
         ->type_name(value_name(axis));
   }
-  command->add_option("--world-size", options->world_size, "That many ranks on one node")
+  command->add_option("--world-size", options->world_size, "Ranks, all on one node")
       ->check(CLI::Range(1, plan::kLargestCount));
   command->add_option("--budget", options->budget,
-                      "What a rank may hold, \"79GiB\": says whether it fits");
+                      "Memory that a rank may hold, as in 79GiB: says whether the run fits");
   command
       ->add_option("--units", options->units,
-                   "Modules or classes that fully_shard is given, of a recorded model: "
+                   "For a recorded model: the modules or classes that fully_shard is given, as "
                    "GPT2Block,lm_head (as it was recorded)")
       ->delimiter(',');
   command
       ->add_option("--backend", options->backend,
-                   "Of a recorded model's job: gloo makes copies of what fully_shard sends, nccl "
-                   "none (gloo)")
-      ->check(CLI::IsMember({"gloo", "nccl"}));
+                   "For a recorded model: gloo copies what fully_shard sends, nccl does not "
+                   "(gloo)")
+      ->check(is_one_of({"gloo", "nccl"}));
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
   add_job_options(*command, *of_job);
   command->callback([=, &status] {

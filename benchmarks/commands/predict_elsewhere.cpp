@@ -46,7 +46,7 @@ using predict::StepModel;
 
 constexpr double kOfHundred = 100;
 
-// What is said of one cell.
+// The prediction for one cell.
 struct StepRow {
   plan::Cell cell;
   int nodes = 0;
@@ -121,7 +121,7 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
   return row;
 }
 
-// Each cell on its topology, or on that with each of `nodes`.
+// Returns each cell on its topology, or on that topology with each number of `nodes`.
 std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& links) {
   StepModels models(options.profiles);
   const std::vector<plan::Cell> cells = cells_of(options);
@@ -173,12 +173,13 @@ std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& l
   return rows;
 }
 
-// Of a model that was named, it is an error that its times are not known; a plan may hold others.
+// Throws if the model was named on the command line and its times are not known. A plan may hold
+// models without times.
 void refuse_unknown_model(const ElsewhereOptions& options, const std::vector<StepRow>& rows) {
   for (const StepRow& row : rows) {
     if (!options.plan.empty() || row.step_s) return;
   }
-  throw ConfigError(fmt::format("{}: nothing can be predicted of its step: {}", options.model,
+  throw ConfigError(fmt::format("{}: its step cannot be predicted: {}", options.model,
                                 rows.front().unknown_because));
 }
 
@@ -240,7 +241,7 @@ void print_table(const std::vector<StepRow>& rows, const LinkFile& links) {
   std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
 }
 
-// Of a single row: what a change would buy.
+// Prints, for a single row, what a change would save.
 void print_gains(const StepRow& row) {
   std::vector<std::string> words;
   for (const predict::Gain& gain : row.gains) {

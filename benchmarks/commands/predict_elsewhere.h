@@ -1,5 +1,5 @@
-// What a step would take on other links, with other ranks, or synchronized in another way: for each
-// cell, from a profile of the model. The rest of gradsync predict step is of watched jobs.
+// How long a step would take on other links, with other ranks, or synchronized in another way: for
+// each cell, from a profile of the model. The rest of gradsync predict step is about watched jobs.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct ElsewhereOptions {
   std::string plan;                    // its cells; "": those that `overrides` make
   std::vector<std::string> overrides;  // as --set has them
   std::vector<int> nodes;              // of each topology, instead of its own
-  std::string links;                   // a file of schema gradsync.links/1; "": what is assumed
+  std::string links;                   // a file of schema gradsync.links/1; "": assumed values
   std::vector<std::string> profiles;   // "MODEL=FILE": recorded of a model that computes
   bool as_json = false;
 };
@@ -26,12 +26,13 @@ bool is_run(const std::string& name);
 // Errors: ConfigError for options that ask for other cells, and where nothing has times.
 void predict_run(const ElsewhereOptions& options);
 
-// The same of a run that has just ended, behind its own tables: a run without times has no rows.
+// Prints the same for a run that has just ended, behind its own tables. A run without times has no
+// rows.
 void print_beside(const std::string& directory, const std::string& links_file);
 
-// Prints a row for each cell: as a table, or as JSON. A cell of which nothing can be told has the
+// Prints a row for each cell: as a table, or as JSON. A cell that cannot be predicted has the
 // reason instead.
-// Errors: ConfigError for what was asked in a wrong way, and for a model without recorded times.
+// Errors: ConfigError for wrong options, and for a model without recorded times.
 void predict_elsewhere(const ElsewhereOptions& options);
 
 }  // namespace gradsync::cli

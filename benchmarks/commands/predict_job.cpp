@@ -38,7 +38,7 @@ fit::Question question_of(const JobMemoryOptions& options) {
   return question;
 }
 
-// A job that ends for want of memory is an answer.
+// A job that runs out of memory is an answer.
 bool is_answer(const fit::JobFit& fit) {
   return fit.failure.empty() || std::ranges::any_of(fit.ranks, [](const fit::RankFit& rank) {
            return rank.outcome == fit::Outcome::OutOfMemory;
@@ -90,25 +90,23 @@ void add_job_options(CLI::App& command, JobMemoryOptions& options) {
       "--on", options.on,
       "The GPUs that a COMMAND has, or a model with --set device=paper: 8xh100 or 8x79GiB");
   command
-      .add_option(
-          "--world", options.world,
-          "With a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
+      .add_option("--world", options.world,
+                  "With a COMMAND that starts one process, rank 0: ranks of the whole job")
       ->check(CLI::Range(1, plan::kLargestCount));
   command
       .add_option("--steps", options.steps,
-                  "With a COMMAND: end it after that many optimizer steps")
+                  "With a COMMAND: end it after this many optimizer steps")
       ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
       ->capture_default_str();
   command
-      .add_option(
-          "--lever", options.levers,
-          "With a COMMAND that has the word {}: run it once more with these flags there, and "
-          "say what they save, NAME=FLAGS (repeatable)")
+      .add_option("--lever", options.levers,
+                  "With a COMMAND that has the word {}: run it once more with these flags in that "
+                  "place, and print what they save, NAME=FLAGS (repeatable)")
       ->allow_extra_args(false);
   command.add_option("--keep", options.keep,
-                     "With a COMMAND: keep there what was recorded, and its output");
+                     "With a COMMAND: keep its recordings and its output in this folder");
   command.add_option("--python", options.python,
-                     "With a COMMAND: its interpreter, where it does not show it");
+                     "The job's interpreter, where COMMAND does not show it");
 }
 
 void refuse_model_options(const CLI::App& command) {
@@ -118,7 +116,7 @@ void refuse_model_options(const CLI::App& command) {
         name == "--json" || std::ranges::find(kOptionsOfJob, name) != kOptionsOfJob.end();
     if (option->count() == 0 || is_known) continue;
     throw ConfigError(
-        fmt::format("predict memory: got {} and a COMMAND, expected one of the two: it is of the "
+        fmt::format("predict memory: got {} and a COMMAND, expected one of the two: it is for the "
                     "suite's models",
                     name));
   }

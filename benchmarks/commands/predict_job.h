@@ -19,17 +19,17 @@ struct JobMemoryOptions {
   bool as_json = false;
 };
 
-// What a COMMAND has, and a model of the suite has not.
+// Options of a COMMAND that a model of the suite does not have.
 inline constexpr std::array kOptionsOfJob = {"--on",    "--python", "--keep",
                                              "--world", "--steps",  "--lever"};
 
 void add_job_options(CLI::App& command, JobMemoryOptions& options);
 
-// Errors: ConfigError where an option of the suite's models was given; --json is of both.
+// Throws ConfigError if an option for the suite's models was given. --json is for both.
 void refuse_model_options(const CLI::App& command);
 
-// Runs it, and prints what was found.
-// Errors: ConfigError where the options are wrong, and as fit::find_fit.
+// Runs the job, and prints what was found.
+// Errors: ConfigError if the options are wrong, and as fit::find_fit.
 ExitStatus predict_memory_of_job(const JobMemoryOptions& options);
 
 }  // namespace gradsync::cli

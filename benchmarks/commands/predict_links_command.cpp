@@ -35,7 +35,7 @@ struct LinksOptions {
   bool as_json = false;
 };
 
-// What all files tell together.
+// What all files say together.
 struct Links {
   Rows rows;
   std::optional<FittedLink> within;  // of ranks on one node
@@ -205,21 +205,22 @@ predict::Operation parse_operation(const std::string& name) {
 
 void add_predict_links_command(CLI::App& predict) {
   CLI::App* command = predict.add_subcommand(
-      "links", "A cluster's links, from collectives that were timed on it: for --links");
+      "links", "Fit a cluster's links to collectives timed on it: for --links");
   auto options = std::make_shared<LinksOptions>();
   command
-      ->add_option("FILE", options->files,
-                   "What micro_collectives --benchmark_format=json, a program of nccl-tests or "
-                   "gloo's benchmark printed")
+      ->add_option(
+          "FILE", options->files,
+          "Output of micro_collectives --benchmark_format=json, of a program of nccl-tests "
+          "or of gloo's benchmark")
       ->required();
   command
       ->add_option("--ranks-per-node", options->more.ranks_per_node,
-                   "Of gloo's files, which do not say it (1)")
+                   "Ranks per node of gloo's files, which do not say it (1)")
       ->check(CLI::PositiveNumber);
   command->add_option_function<std::string>(
       "--operation",
       [options](const std::string& name) { options->more.operation = parse_operation(name); },
-      "Of nccl-tests' files that do not say it");
+      "Operation of nccl-tests' files that do not name it");
   command->add_option("--out", options->out, "Write what --links takes");
   command->add_option("--topology-out", options->topology_out,
                       "Write the topology, with the rates that were found");

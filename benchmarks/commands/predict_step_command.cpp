@@ -1,5 +1,5 @@
-// gradsync predict step: what other steps of a watched job would take and communicate; and those of
-// a model anywhere, in predict_elsewhere.cpp.
+// gradsync predict step: how long other steps of a watched job would take, and what they would
+// communicate. Steps of a model on any machine are in predict_elsewhere.cpp.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,10 +26,10 @@ using watch::TypicalStep;
 
 constexpr int kMostAccumulation = 1'000'000;
 constexpr int kMostNodes = 1'000'000;
-// What a watched step cannot tell.
+// What a watched step does not show.
 constexpr const char* kNotPredicted =
     "Not predicted: another link, number of ranks or size of a micro-batch, and memory. Compute "
-    "and wire are taken not to slow each other down.";
+    "and wire are assumed not to slow each other down.";
 
 struct WatchedOptions {
   std::string job;
@@ -45,7 +45,7 @@ struct Row {
   std::optional<double> step_s;
 };
 
-// Errors: ConfigError where nothing follows from what was seen.
+// Errors: ConfigError if what was seen is not enough to predict a step.
 TypicalStep divided_step(const std::string& job) {
   const watch::Watched watched = watch::read_watched_job(job);
   std::string why = "no optimizer step was seen";
@@ -54,11 +54,12 @@ TypicalStep divided_step(const std::string& job) {
     why = watched.typical->parts.why_not();
     if (why.empty()) why = "it was written before parts were";
   }
-  throw ConfigError(fmt::format(
-      "{}: field 'per_step.parts': nothing can be predicted of this step: {}", job, why));
+  throw ConfigError(
+      fmt::format("{}: field 'per_step.parts': this step cannot be predicted: {}", job, why));
 }
 
-// Every accumulation with a synchronization in each micro-batch, and with one.
+// Returns the watched row, and two rows for each number of micro-batches: one of them synchronized,
+// and all.
 std::vector<Row> rows_of(const TypicalStep& typical, const std::vector<int>& accumulation_steps) {
   std::set<std::pair<int, int>> wanted{{typical.micro_batches, typical.synchronized}};
   std::set<int> counts(accumulation_steps.begin(), accumulation_steps.end());
@@ -81,7 +82,7 @@ constexpr auto fields_of(const Row*) {
                     field("collectives", &Row::collectives), field("step_s", &Row::step_s)};
 }
 
-// A part of the step's seconds, as many of which make all.
+// Returns the step's seconds divided by `parts`.
 std::string seconds_text(const Row& row, int parts) {
   return row.step_s ? fmt::format("{:.3f}", *row.step_s / parts) : "-";
 }
@@ -139,7 +140,8 @@ void predict_watched(const WatchedOptions& options) {
             << text::wrapped(kNotPredicted, 0, text::kTerminalWidth);
 }
 
-// Of a watched job nothing is known but what it did, on the links and ranks that it had.
+// Throws for options that a watched job cannot answer: only its own steps are known, on the links
+// and ranks that it had.
 void refuse_elsewhere(const ElsewhereOptions& options) {
   if (options.overrides.empty() && options.nodes.empty() && options.links.empty() &&
       options.profiles.empty()) {
@@ -188,7 +190,9 @@ void predict_steps(ElsewhereOptions options, const std::vector<int>& accumulatio
 
 void add_predict_step_command(CLI::App& predict) {
   CLI::App* command = predict.add_subcommand(
-      "step", "Seconds of a model's step elsewhere, or of a watched job's, synchronized otherwise");
+      "step",
+      "Seconds of a model's step on other machines, or of a watched job's step, synchronized in "
+      "another way");
   auto options = std::make_shared<ElsewhereOptions>();
   auto accumulation_steps = std::make_shared<std::vector<int>>();
   auto traces = std::make_shared<std::vector<std::string>>();
@@ -214,7 +218,7 @@ void add_predict_step_command(CLI::App& predict) {
             fmt::format("Short for --set {}=...", field))
         ->type_name(value_name(field));
   }
-  command->add_option("--nodes", options->nodes, "That many nodes, on the topology's links: 2,4,8")
+  command->add_option("--nodes", options->nodes, "Numbers of nodes, on the topology's links: 2,4,8")
       ->delimiter(',')
       ->check(CLI::Range(1, kMostNodes));
   command->add_option("--links", options->links,

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/formats.h"
 #include "harness/report/html/run_page.h"
@@ -53,7 +54,7 @@ std::string compared(const std::vector<std::string>& directories, const std::str
                           : report::comparison_markdown(comparison);
 }
 
-// Errors: ConfigError where the two are not of one kind, or a format is for runs alone.
+// Errors: ConfigError if the two are not of one kind, or if a format is for runs only.
 std::string compared_with_a_job(const std::vector<std::string>& paths, const std::string& format) {
   if (!watch::is_watched_job(paths[0]) || !watch::is_watched_job(paths[1])) {
     throw ConfigError(
@@ -101,15 +102,14 @@ void add_report_command(CLI::App& app, ExitStatus&) {
   command
       ->add_option(
           "DIR", options->directories,
-          "Directories of finished runs; of two, markdown and json compare. Of watched jobs: "
-          "the file of gradsync watch --json, or the folder of --keep; folders of one job's "
-          "hosts are put together")
+          "Directories of finished runs; markdown and json compare two. For watched jobs: the "
+          "file of gradsync watch --json, or the folder of --keep; folders of one job's hosts "
+          "are put together")
       ->required();
   command
       ->add_option("--format", options->format,
                    "markdown, html, csv, json, benchmark, attribution or trace")
-      ->check(
-          CLI::IsMember({"markdown", "html", "csv", "json", "benchmark", "attribution", "trace"}));
+      ->check(is_one_of({"markdown", "html", "csv", "json", "benchmark", "attribution", "trace"}));
   command->add_flag("--each", options->each,
                     "Print them in turn instead of comparing two, or putting hosts together");
   command->callback([options] {

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-// A trial as it would run.
+// A trial of a dry run.
 struct ListedTrial {
   plan::Trial trial;
   std::string part;
@@ -50,8 +50,8 @@ std::vector<ListedTrial> trials_of(const plan::Plan& plan) {
   return list;
 }
 
-// Cell parameters that differ between the trials, or that only some have, beside those that every
-// table shows.
+// Returns the cell parameters that differ between the trials, or that only some have, without those
+// that every table shows.
 std::vector<std::string> varying_parameters(const std::vector<json>& cells) {
   static const std::set<std::string> shown{"topology", "model", "strategy"};
   std::vector<std::string> varying;
@@ -98,7 +98,7 @@ text::TextTable dry_run_table(const std::vector<ListedTrial>& list) {
   return table;
 }
 
-// The order in which trials would run, as a Markdown table or JSON.
+// Prints the order in which trials would run, as a Markdown table or JSON.
 void print_dry_run(const plan::Plan& plan, bool as_json) {
   const std::vector<ListedTrial> list = trials_of(plan);
   if (as_json) {
@@ -111,7 +111,8 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
             << dry_run_table(list).to_markdown();
 }
 
-// What goes on with an interrupted run; with its overrides, since another plan would be refused.
+// Returns the command that continues an interrupted run. It has the overrides of the run, since
+// another plan would be refused.
 std::string resume_command(const session::RunOptions& options, const std::string& directory) {
   std::vector<std::string> words{"gradsync", "run", options.plan};
   const auto add = [&](const char* flag, const std::string& value) {
@@ -125,13 +126,13 @@ std::string resume_command(const session::RunOptions& options, const std::string
   return joined_words(words);
 }
 
-// What is told of a run beside its results.
+// What is printed beside the results of a run.
 struct Beside {
   bool predicts = false;
-  std::string links;  // a file of schema gradsync.links/1; "": what is assumed
+  std::string links;  // a file of schema gradsync.links/1; "": assumed values
 };
 
-// Errors: ConfigError before anything runs.
+// Throws ConfigError before anything runs.
 void refuse_wrong(const Beside& beside, const session::RunOptions& options) {
   if (!beside.predicts && !beside.links.empty()) {
     throw ConfigError("--links: got it alone, expected it with --predict");
@@ -148,7 +149,7 @@ ExitStatus run_session(const session::RunOptions& options, const plan::Plan& pla
   const auto session = session::start_session(options, plan, agents);
   if (!session::run_to_end(*session, [&] { session->run(); })) {
     session->finish(ExitStatus::Interrupted);
-    log::error(fmt::format("interrupted; finished trials are in {}, go on with: {}",
+    log::error(fmt::format("interrupted; finished trials are in {}, continue with: {}",
                            session->directory(), resume_command(options, session->directory())));
     return ExitStatus::Interrupted;
   }
@@ -185,11 +186,11 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   add_shorthand(*command, *options, "--launches", "launches", "Launches");
   add_shorthand(*command, *options, "--rounds", "rounds", "Rounds per launch");
   add_shorthand(*command, *options, "--window-rule", "window_rule", "honest or as_published");
-  command->add_flag("--resume", options->resume, "Go on with the run in --out");
+  command->add_flag("--resume", options->resume, "Continue the run in --out");
   command->add_flag("--dry-run", options->dry_run, "Print the trials in order, run nothing");
   command->add_flag("--json", options->json, "Print result.json instead of the table");
   command->add_flag("--predict", beside->predicts,
-                    "Print beside what was measured what predict step says");
+                    "Also print what predict step says, beside what was measured");
   command->add_option("--links", beside->links, "What links and hosts cost, for --predict");
   command->callback([options, beside, &status] {
     if (options->quiet) log::configure(true);

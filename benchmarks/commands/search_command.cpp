@@ -120,30 +120,31 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
   add_plan_options(*command, options->run);
   if (!job.empty()) command->get_option("PLAN")->required(false);
   command->get_option("--on")->description(
-      "GPUs that are not there, as 8xh100 or 8x79GiB: of a COMMAND what fits on them, of a plan "
-      "with --device paper");
+      "GPUs that are not there, as 8xh100 or 8x79GiB: what fits on them, with a COMMAND or with "
+      "--device paper");
   add_session_options(*command, options->run);
   command->add_option("--largest", options->largest,
-                      "accumulation_steps, micro_batch_size or sequence_length; of a COMMAND "
-                      "what {} in it stands for");
+                      "accumulation_steps, micro_batch_size or sequence_length; with a COMMAND the "
+                      "name of what {} stands for");
   command->add_option("--smallest", options->smallest, "memory_budget_bytes");
   command->add_flag("--fastest", options->fastest,
-                    "The fastest of the plan's cells that fit: what cannot fit is not run, what is "
-                    "slower stops early");
+                    "The fastest of the plan's cells that fit: cells that cannot fit do not run, "
+                    "slower ones stop early");
   command->add_option("--from", options->from, "Smallest value to try (1)");
   command->add_option("--to", options->to,
-                      "Largest value to try; of a budget: twice what a run without one holds");
+                      "Largest value to try; for a budget: twice what a run without one holds");
   command
       ->add_option("--checks", options->checks,
-                   "Further values to try on each side of the edge, whether they agree (2)")
+                   "Values to try on each side of the edge, to see whether they agree (2)")
       ->check(CLI::Range(0, kMostChecks));
-  command->add_option("--budget", of_job->budget,
-                      "Of a COMMAND: what the tensors of each rank are to fit into, as in 2GiB; "
-                      "with --on it may be left out");
+  command->add_option(
+      "--budget", of_job->budget,
+      "With a COMMAND: memory for the tensors of each rank, as in 2GiB; may be left "
+      "out with --on");
   command->add_option("--python", of_job->python,
-                      "The interpreter of a COMMAND that does not show it");
+                      "The job's interpreter, where COMMAND does not show it");
   command->add_option("--step-timeout", of_job->step_timeout,
-                      "Of a COMMAND: end one that makes no step for so long (30m)");
+                      "With a COMMAND: end it when it makes no step for this long (30m)");
   command->add_flag("--json", options->run.json, "Print search.json instead of the table");
   command->callback([options, of_job, &status] {
     if (options->run.quiet) log::configure(true);

@@ -57,7 +57,7 @@ void check_words(const session::SearchOptions& options, const JobSearchOptions& 
   if (options.largest.empty() || !options.smallest.empty() || options.fastest) {
     throw ConfigError(
         "search: expected --largest NAME for a COMMAND, as in --largest "
-        "accumulation_steps; how little it needs `gradsync watch` says");
+        "accumulation_steps; `gradsync watch` says how little it needs");
   }
   const bool has_place = std::ranges::any_of(job.command, [](const std::string& word) {
     return word.find(arms::kPlaceOfValue) != std::string::npos;
@@ -69,8 +69,8 @@ void check_words(const session::SearchOptions& options, const JobSearchOptions& 
   if (!job.on.empty()) paper::require_gpus(job.on);
   if (job.budget.empty() && job.on.empty()) {
     throw ConfigError(
-        "search: --budget is missing, what the tensors of a rank are to fit into, as in 2GiB; or "
-        "--on, GPUs that have so much, as in 8xh100");
+        "search: --budget is missing, the memory for the tensors of a rank, as in 2GiB; or --on, "
+        "GPUs with that much memory, as in 8xh100");
   }
 }
 
@@ -127,7 +127,7 @@ void require_no_options(const JobSearchOptions& options) {
                                    {"--step-timeout", options.step_timeout}}) {
     if (text.empty()) continue;
     throw ConfigError(
-        fmt::format("{} is of a COMMAND: gradsync search --largest NAME --to N "
+        fmt::format("{} needs a COMMAND: gradsync search --largest NAME --to N "
                     "--budget 2GiB -- COMMAND with {{}}; a plan has "
                     "memory_budget_bytes",
                     flag));

@@ -1,5 +1,4 @@
-// gradsync search -- COMMAND: how far a training command of the user's can go in a budget of
-// memory.
+// gradsync search -- COMMAND: how far a user's training command can go in a budget of memory.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace gradsync::cli {
 
-// What is said of a training command, beside what is said of any search.
+// The options for a training command, beside those of any search.
 struct JobSearchOptions {
   std::vector<std::string> command;  // empty: a plan is searched
   std::string budget;
@@ -20,11 +19,11 @@ struct JobSearchOptions {
   std::string step_timeout;
 };
 
-// Errors: ConfigError where one is given without a command.
+// Throws ConfigError if one of them is given without a command.
 void require_no_options(const JobSearchOptions& options);
 
-// Returns the exit status of the search, whose page it prints. Blocks.
-// Errors: ConfigError for what cannot be asked of a command; as arms::search_job.
+// Searches, prints the page, and returns the exit status. Blocks.
+// Errors: ConfigError for options that a command cannot have; as arms::search_job.
 ExitStatus search_of_job(const session::SearchOptions& options, const JobSearchOptions& job);
 
 // Writes search.json and table.md into `directory`, and prints one of them.

@@ -17,7 +17,7 @@
 namespace gradsync::cli {
 namespace {
 
-// Of any file of the suite.
+// The field that every file of the suite has.
 struct Kind {
   std::string schema;
 };
@@ -26,14 +26,14 @@ constexpr auto fields_of(const Kind*) {
   return std::tuple{field("schema", &Kind::schema).later()};
 }
 
-// The schema that the file says it has; "" where it is none.
+// Returns the schema that the file names; "" if it is no file.
 std::string schema_of(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return "";
   return read_fields<Kind>(read_json_file(path), path).schema;
 }
 
-// Of a model that computes: fully_shard divides it into the units that were recorded with it, while
-// each layer of a paced one is a unit.
+// Returns the step of a model that computes. fully_shard divides it into the units that were
+// recorded with it; in a paced model each layer is a unit.
 predict::StepModel recorded_model(const std::string& file, bool is_sharded) {
   const models::Profile profile = models::read_profile(file);
   predict::StepModel model = predict::step_model_of(profile, 1);
@@ -64,8 +64,8 @@ std::string profile_of(const std::string& name) {
 
 std::string what_to_record(const std::string& name) {
   return fmt::format(
-      "nobody recorded the seconds of {}'s layers: models/record_profile.py FILE.py:build --out "
-      "{}.json does, on the machine itself",
+      "the times of {}'s layers are not recorded; record them on the machine itself: "
+      "models/record_profile.py FILE.py:build --out {}.json",
       name, name);
 }
 

@@ -1,4 +1,4 @@
-// The models that steps are predicted of: where the seconds of their layers come from.
+// Finds the models whose steps are predicted, and the times of their layers.
 #pragma once
 
 #include <map>
@@ -12,27 +12,27 @@
 
 namespace gradsync::cli {
 
-// Returns whether `name` is a model or a profile, and not a watched job.
+// Returns whether `name` is a model or a profile, as opposed to a watched job.
 bool is_model(const std::string& name);
 
 // Returns the path of the profile that `model` is or has; "" where it has none.
 // Errors: ConfigError naming the models there are.
 std::string profile_of(const std::string& model);
 
-// Returns why nothing can be predicted of a model without layer times, and what to record.
+// Returns why the step of a model without layer times cannot be predicted, and what to record.
 std::string what_to_record(const std::string& model);
 
-// Of each cell's model: its step, or why it is not known. Files are read once.
+// Finds the step of each cell's model, or why it is not known. Files are read once.
 class StepModels {
  public:
   // `recorded`: "MODEL=FILE" of models that compute, as --profile has them.
-  // Errors: ConfigError where one names no model and file.
+  // Errors: ConfigError if one of them is not of that form.
   explicit StepModels(const std::vector<std::string>& recorded = {});
 
   // Errors: ConfigError for a file that is no profile, or one without times.
   const Known<predict::StepModel>& find(const plan::Cell& cell);
 
-  // Errors: ConfigError for a profile of a model that no cell has had so far.
+  // Throws ConfigError for a recorded model that no cell has had so far.
   void refuse_unused() const;
 
  private:

@@ -51,8 +51,8 @@ struct WatchOptions {
   double sample = 1;
 };
 
-// What a process of a job with that torch is watched with, built where it never was before; and the
-// name that the library has in an installed program's folder.
+// Prints the library that watches jobs with the torch of `python`, after building it if it was
+// never built, and the name that it has in the folder of an installed program.
 void prepare_for(const std::string& python) {
   const watch::JobTorch torch = watch::find_job_torch({}, python);
   if (watch::preload_cache().empty() && !watch::shipped_library(torch)) {
@@ -101,8 +101,7 @@ class Watcher {
   }
 
  private:
-  // Returns what the job's environment needs. Whatever is missing for that, the job runs all the
-  // same.
+  // Returns what the job's environment needs. If something is missing for that, the job still runs.
   watch::EnvironmentChanges prepare() {
     try {
       folder_.emplace(options_.keep);
@@ -172,7 +171,7 @@ class Watcher {
     }
   }
 
-  // Whatever is wrong with what was seen, the job's own status goes before ours.
+  // If what was seen cannot be judged, the job's own exit status still goes before ours.
   int conclude(int status) {
     try {
       const ExitStatus ours = tell_and_export();
@@ -197,7 +196,7 @@ class Watcher {
     }
   }
 
-  // Whose error is told already.
+  // Finishes the exports while another error is on its way to the user; a second one is dropped.
   void finish_exports(const watch::WatchedFolder& seen) {
     try {
       exports_.finish(seen.ranks);
@@ -243,14 +242,14 @@ class Watcher {
     return status;
   }
 
-  // Who wants to fail on excess must not take a job of which nothing was judged for a good one.
+  // With --fail-on-excess, a job of which nothing was judged must not pass for a good one.
   ExitStatus status_of(const watch::Watched& watched, bool is_excessive) const {
     if (!options_.fail_on_excess) return ExitStatus::Ok;
     if (is_excessive) return ExitStatus::Regression;
     return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
   }
 
-  // Who wants to fail on excess must not take an unwatched job for a good one.
+  // With --fail-on-excess, an unwatched job must not pass for a good one.
   ExitStatus tell_nothing(const std::string& why) const {
     log::warn(why);
     return options_.fail_on_excess ? ExitStatus::Unfit : ExitStatus::Ok;
@@ -274,7 +273,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
                           ->footer(" -- COMMAND...");
   auto options = std::make_shared<WatchOptions>();
   options->command = std::move(job);
-  command->add_option("--steps", options->steps, "Print every that many optimizer steps too")
+  command->add_option("--steps", options->steps, "Also print after every N optimizer steps")
       ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--json", options->json, "Write what was seen into this file");
   command->add_option("--html", options->html,
@@ -289,7 +288,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
       "collector reads: a name that ends in .prom");
   command
       ->add_option("--job", options->exports.job,
-                   "What Prometheus is to call the job; else its script or program")
+                   "Name of the job for Prometheus (its script or program)")
       ->needs(prometheus);
   command->add_option("--tensorboard", options->exports.tensorboard,
                       "Write scalars of each step into this folder, while the job runs");
@@ -298,24 +297,26 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_option("--on", options->on,
                       "Run the job on GPUs that are not there, as 8xh100 or 8x79GiB: counts, bytes "
                       "and memory are real, values and times are not");
-  command->add_option("--keep", options->keep, "Keep there what each process of the job recorded");
+  command->add_option("--keep", options->keep,
+                      "Keep the recordings of all processes in this folder");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
-  CLI::Option* account = command->add_flag(
-      "--account", options->account,
-      "Say what every micro-batch of every rank weighs in the gradient that the optimizer reads");
+  CLI::Option* account = command->add_flag("--account", options->account,
+                                           "Print the weight of every micro-batch of every rank in "
+                                           "the gradient that the optimizer reads");
   command
       ->add_option("--every", options->every,
-                   "With --account: of every that many steps the first two are accounted; 1: all")
+                   "With --account: account the first two of every N steps; 1: all")
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str()
       ->needs(account);
   command
-      ->add_option("--sample", options->sample, "With --account: that share of the parameters is")
+      ->add_option("--sample", options->sample,
+                   "With --account: the share of the parameters that is accounted")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
       ->needs(account);
-  command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
+  command->add_flag("--quiet", options->quiet, "Print nothing for a job without excess");
   command->add_flag(
       "--fail-on-excess", options->fail_on_excess,
       "Exit with 1 where the job succeeds but synchronizes more than it should, or its "

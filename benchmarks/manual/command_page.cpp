@@ -30,7 +30,7 @@ struct ValueName {
   std::string_view value;
 };
 
-// A flag takes the same in every command that gives its value no name of its own.
+// The name of each flag's value, in every command that does not name it itself.
 constexpr ValueName kValues[] = {
     {"--accumulation-steps", "N"},
     {"--alpha", "PERCENT"},

@@ -1,6 +1,5 @@
-// What there is to say about a command, read off its parser: the help screen, the completion of
-// three shells and the man page are made of this, so that each option is written down once, where
-// it is registered.
+// The page of a command, read off its parser. The help screen, the completion script and the man
+// page are made from it, so that each option is written down once, where it is registered.
 //
 // A command's group, and the group of its options, are CLI11's own; a hidden one has the group "".
 // One table names the value of each option for all commands (kValues). A type name goes before it,
@@ -15,7 +14,7 @@
 namespace gradsync::cli {
 
 struct OptionPage {
-  std::vector<std::string> flags;  // "-h", "--help"; of a positional none
+  std::vector<std::string> flags;  // "-h", "--help"; none for a positional
   std::string value;               // "PLAN"; "": it takes none
   std::vector<std::string> choices;
   std::string about;
@@ -24,7 +23,7 @@ struct OptionPage {
 };
 
 struct CommandPage {
-  std::string name;   // "predict memory"; of the program itself ""
+  std::string name;   // "predict memory"; "" for the program itself
   std::string about;  // a sentence
   std::string group;  // under which the program lists it
   std::string tail;   // what may stand behind its options, " -- COMMAND..."; ""
@@ -33,8 +32,7 @@ struct CommandPage {
   std::vector<CommandPage> commands;
 };
 
-// Returns the page of `app`, of all that is not hidden. What `app` says at its foot (App::footer)
-// is its tail.
+// Returns the page of `app`, without what is hidden. The footer of `app` (App::footer) is its tail.
 CommandPage page_of(const CLI::App& app);
 
 // Returns the pages of `program` and of all its commands, in the order of their registration, each
@@ -47,7 +45,7 @@ std::string usage_of(const CommandPage& page);
 // Returns the last word of a command's name: "memory" of "predict memory".
 std::string own_name(const CommandPage& page);
 
-// Returns the groups of the program's commands, in the order of their first.
+// Returns the groups of the program's commands, in the order of their first commands.
 std::vector<std::string> groups_of(const CommandPage& program);
 
 }  // namespace gradsync::cli

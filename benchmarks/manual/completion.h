@@ -1,8 +1,8 @@
 // Completion of gradsync's command line in bash, made from the parser's own pages.
 //
-// Commands, options and their choices are written into the script. Names of plans and topologies
-// are files, so the script asks `gradsync list` for them when they are wanted; those of models and
-// strategies are known now. What is behind "--" is another command, and completed as such.
+// Commands, options and their choices are written into the script. Plans and topologies are files,
+// so the script asks `gradsync list` for their names when it needs them; the names of models and
+// strategies are known now. The words behind "--" are another command, and are completed as such.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@
 
 namespace gradsync::cli {
 
-// What completes a value, by what an option takes: "PLAN". Where `words` is empty, `asks` is what
-// `gradsync list` is asked for.
+// What completes a value such as "PLAN": `words`, or if there are none, the output of `gradsync
+// list` with the argument `asks`.
 struct KnownNames {
   std::string asks;
   std::vector<std::string> words;

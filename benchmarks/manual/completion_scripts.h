@@ -13,8 +13,8 @@ _gradsync_words() {
 @WORDS@  esac
 }
 
-# _gradsync_values "COMMAND OPTION": what that takes; "COMMAND " is for its arguments. Status 1: nothing
-# that an option takes.
+# _gradsync_values "COMMAND OPTION": what that option takes; "COMMAND " is for its arguments. Status 1:
+# no such option.
 _gradsync_values() {
   case "$1" in
 @VALUES@  *) return 1 ;;
@@ -28,7 +28,7 @@ _gradsync_is_command() {
   return 1
 }
 
-# _gradsync_names PROGRAM WHAT: the first word of each line of a list, but for what stands for others.
+# _gradsync_names PROGRAM WHAT: the first word of each line of a list, without placeholders.
 _gradsync_names() {
   local name rest
   "$1" list "$2" 2>/dev/null | while read -r name rest; do

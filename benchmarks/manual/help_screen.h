@@ -12,11 +12,10 @@ namespace gradsync::cli {
 // Returns the program's screen: its commands by group, then examples.
 std::string help_screen(const CommandPage& program);
 
-// Returns a command's own: its usage, and what it takes.
+// Returns a command's screen: its usage and options.
 std::string command_help(const CommandPage& command);
 
-// What CLI11 asks for help. Commands take it over from the program where it is set before they are
-// added.
+// Makes help for CLI11. Commands inherit it from the program if it is set before they are added.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name,

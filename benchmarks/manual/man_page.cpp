@@ -7,7 +7,7 @@
 namespace gradsync::cli {
 namespace {
 
-// What roff would take for its own is written as itself.
+// Returns the text with roff's special characters escaped.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -14,7 +14,8 @@ struct Example {
 // A command's own help shows those that begin with its name.
 inline constexpr std::array kExamples = {
     Example{"gradsync demo", "a tour of a minute", true},
-    Example{"gradsync watch -- torchrun --nproc-per-node 2 train.py", "watch a job of yours", true},
+    Example{"gradsync watch -- torchrun --nproc-per-node 2 train.py", "watch your training job",
+            true},
     Example{"gradsync gate counts counts.json -- torchrun --nproc-per-node 2 train.py",
             "fail where it synchronizes more than is checked in", true},
     Example{"gradsync run smoke", "the guide's four ways, tiny", true},
@@ -33,7 +34,7 @@ inline constexpr std::array kExamples = {
             "the most micro-batches that fit"},
     Example{"gradsync report results/runs/RUN --format html", "a page of a finished run"},
     Example{"gradsync predict memory --on 8xh100 -- torchrun --nproc-per-node 8 train.py",
-            "what the job will hold on GPUs that you do not have"},
+            "peak memory of the job on GPUs that you do not have"},
     Example{"gradsync predict step paced_bert_base_t4 --topology t4_2x1 --strategy no_sync",
             "what a step will take on that cluster"},
     Example{"gradsync predict links nccl.txt --out links.json", "the links that nccl-tests timed"},
@@ -51,9 +52,10 @@ struct ExitMeaning {
 
 // As in benchmarks/README.md, in short.
 inline constexpr std::array kExitMeanings = {
-    ExitMeaning{0, "done, passed; what is out of memory within a budget, or skipped with a reason"},
+    ExitMeaning{0, "done, passed; also where cells ran out of their memory budget or were skipped"},
     ExitMeaning{1, "gate: a regression; watch --fail-on-excess: an excess"},
-    ExitMeaning{2, "usage or configuration: names file, field, what it got, what it expected"},
+    ExitMeaning{2,
+                "wrong usage or configuration: names file, field, what it got, what it expected"},
     ExitMeaning{3, "gate: undecided"},
     ExitMeaning{4, "the machine is unfit, or nothing could be measured or watched"},
     ExitMeaning{5, "a trial or a job failed, or results could not be written"},

@@ -1,4 +1,4 @@
-// What to say of a command line that cannot be parsed, and what to type next.
+// Says what is wrong with a command line that cannot be parsed, and what to type next.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace gradsync::cli {
 
 // Returns one sentence, without a full stop. `program`: the page of the whole program; `words`: the
-// command line behind "gradsync", until "--"; `complaint`: the parser's own words, for what is not
-// told here: a command or an option that does not exist, a command that is missing, and a training
-// command without "--".
+// command line behind "gradsync", until "--"; `complaint`: the parser's own words, for all other
+// errors than those found here: a command or an option that does not exist, a command that is
+// missing, and a training command without "--".
 std::string wrong_call(const CommandPage& program, const std::vector<std::string>& words,
                        const std::string& complaint);
 

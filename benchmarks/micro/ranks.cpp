@@ -47,7 +47,7 @@ constexpr std::string_view kTopology = "--topology=";
 // Sends what another reporter prints to the parent, whose standard output is the user's.
 class ReportToParent : public benchmark::BenchmarkReporter {
  public:
-  // A null `control`: this rank says nothing.
+  // A null `control`: this rank prints nothing.
   explicit ReportToParent(launch::ControlChannel* control)
       : control_(control), inner_(benchmark::CreateDefaultDisplayReporter()) {
     inner_->SetOutputStream(&text_);
@@ -77,7 +77,7 @@ class ReportToParent : public benchmark::BenchmarkReporter {
   std::ostringstream text_;
 };
 
-// What was run, for whoever reads the JSON.
+// Adds what was run to the JSON.
 void add_context(const launch::RankPlace& place) {
   const char* of_node = std::getenv("LOCAL_WORLD_SIZE");
   const int ranks_per_node = of_node != nullptr ? std::atoi(of_node) : place.world_size;

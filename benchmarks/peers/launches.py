@@ -53,7 +53,7 @@ class Work:
 
 
 def recompute_s(rank):
-    """Of each step of a rank of a trial: how long units ran again."""
+    """Returns, for each step of a rank of a trial, how long units ran again."""
     return rank["phase_s"].get("recompute", [0.0] * len(rank["step_s"]))
 
 
@@ -161,7 +161,7 @@ def world_size(work):
 
 
 def turns(count, sides):
-    """Yields (launch, side), forth in even launches, back in odd ones. Each is told on stderr."""
+    """Yields (launch, side), forth in even launches, back in odd ones. Prints each on stderr."""
     for launch in range(count):
         for side in sides if launch % 2 == 0 else reversed(sides):
             print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)

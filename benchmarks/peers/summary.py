@@ -1,4 +1,4 @@
-"""What raw steps of us and of a peer say about each other. Pure functions, no torch.
+"""Compares raw steps of gradsync and of a peer. Pure functions, no torch.
 
 Launch i of ours is paired with launch i of the peer, which ran next to it; steps and rounds of one
 launch share its luck and count once. A ratio of times is the ratio of their means over launches,

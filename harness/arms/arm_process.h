@@ -55,12 +55,12 @@ class ArmProcess {
   ArmProcess(const ArmProcess&) = delete;
   ArmProcess& operator=(const ArmProcess&) = delete;
 
-  // Of that build, what it says of itself (session/context.h).
+  // Returns the build's own description of itself (session/context.h).
   const results::Context& build() const { return hello_.build; }
   const std::vector<ArmLaunch>& launches() const { return hello_.launches; }
   const std::string& program() const { return program_; }
 
-  // Starts the ranks of a launch afresh. Returns why it could not; nothing: they are up.
+  // Starts the ranks of a launch anew. Returns why it could not; nothing: they are up.
   // Errors: run::Interrupted; ConfigError where an answer is none of this protocol.
   std::optional<ArmFailure> open(std::size_t launch);
 

@@ -1,6 +1,6 @@
 // How a gate talks to one of its builds: `gradsync arm PLAN`, a launcher that keeps its ranks and
-// lets them run a block of steps when it is told. One JSON object per line, requests on its
-// standard input, answers on its standard output, which carries nothing else.
+// lets them run a block of steps on request. One JSON object per line, requests on its standard
+// input, answers on its standard output, which carries nothing else.
 //
 //   arm -> gate   {"schema": "gradsync.arm/1", "event": "hello", "build": {...},
 //                  "launches": [{"part", "topology", "scale", "cells": [{...}, ...]}, ...]}
@@ -18,14 +18,14 @@
 // One answer to each request, in their order. In place of "opened", and of "trial" where no record
 // can be made, comes
 //                 {"event": "failed", "status": "...", "reason": "..."}
-// with a status of a trial, or "config", "unfit", "internal" for what no other trial would be
-// spared from. After it, and after a trial whose status is neither "ok" nor "invalid", no launch is
-// open. While a request takes long, {"event": "busy"} comes about once a second: an arm that is
-// silent for longer than kSilenceS has stopped. At the end of its input, when nobody reads its
-// answers any more, and on SIGINT, SIGTERM and SIGHUP the arm ends, with all it started.
+// with a status of a trial, or "config", "unfit", "internal" for errors that every other trial
+// would have too. After it, and after a trial whose status is neither "ok" nor "invalid", no launch
+// is open. While a request takes long, {"event": "busy"} comes about once a second: an arm that is
+// silent for longer than kSilenceS has stopped. The arm ends, with all that it started, at the end
+// of its input, when its answers are no longer read, and on SIGINT, SIGTERM and SIGHUP.
 //
-// A field that a reader does not know is passed over; the schema's number is raised when one
-// changes its meaning.
+// A reader ignores fields that it does not know; the schema's number is raised when a field changes
+// its meaning.
 #pragma once
 
 #include <cstddef>

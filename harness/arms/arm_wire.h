@@ -10,16 +10,16 @@
 
 namespace gradsync::arms {
 
-// Nobody reads the answers any more.
+// The reader of the answers is gone.
 class ReaderGone : public std::runtime_error {
  public:
-  ReaderGone() : std::runtime_error("nobody reads the answers any more") {}
+  ReaderGone() : std::runtime_error("the reader of the answers is gone") {}
 };
 
 // One per process, used by one thread.
 class ArmWire {
  public:
-  // Keeps standard output to itself: what any other code writes there goes to standard error.
+  // Reserves standard output: what any other code writes there goes to standard error.
   ArmWire();
 
   // Blocks for the next request; nothing: the input has ended.

@@ -24,13 +24,14 @@ using gate::CountDifference;
 
 constexpr const char* kCountsPlan = "counts";
 
-// Of a job whose steps vary these may be chance; how often it synchronizes is not.
+// Returns whether the difference may be chance in a job whose steps vary. A difference in how often
+// it synchronizes is not chance.
 bool may_be_chance(const CountDifference& difference) {
   static const std::set<std::string> kinds{"events", "collectives", gate::kPeakDifference};
   return kinds.contains(difference.what);
 }
 
-// Who sets a port means it: peers on other hosts may wait there.
+// A port that the user sets is kept: peers on other hosts may wait there.
 watch::EnvironmentChanges port_if_none() {
   return std::getenv("MASTER_PORT") == nullptr ? watch::own_port() : watch::EnvironmentChanges{};
 }

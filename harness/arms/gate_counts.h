@@ -23,11 +23,11 @@ struct CountedJob {
 // Runs the command of the question to its end, or for as long as --time-budget says. Its output
 // goes to job.log in `directory`, and without --quiet to stderr. Blocks. Errors:
 // coordinate::Interrupted; as run_whole_job; EnvironmentError for a job that ended well without a
-// step that could be seen. Of one that failed before, there are no counts, and of one that the
-// budget ended no peak.
+// visible step. A job that failed before its first step has no counts, and a job that the budget
+// ended has no peak.
 CountedJob count_job(const GateQuestion& question, const std::string& directory);
 
-// Returns whether nothing but the peaks of memory is other than `held`.
+// Returns whether only the peaks of memory differ from `held`.
 bool differs_in_peaks_alone(const gate::HeldCounts& held, const CountedJob& counted);
 
 // Starts the job once more, and forgets the peaks in which its two starts differ: a peak that is

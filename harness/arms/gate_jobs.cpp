@@ -50,7 +50,7 @@ void add_verdict(gate::RowCounts& counts, const JobArms& arms) {
   }
 }
 
-// What a start takes, where it is known.
+// Returns the number of steps of a start in words; "": not known.
 std::string steps_of_a_start(const GateStages& stages) {
   const int pass_steps = stages.pass_steps(0);
   if (pass_steps == 0) return "";

@@ -182,8 +182,9 @@ std::map<std::size_t, int> GateMeasurement::draw_phases(const std::vector<std::s
   return phases;
 }
 
-// What a first step pays for is paid before the first turn, in the order in which the arms start.
-// The baseline's first steps say how many of them fill a pass, the same number in every start.
+// Runs the first steps, with their one-time costs, before the first turn, in the order in which the
+// arms start. The baseline's first steps show how many steps fill a pass; the number is the same in
+// every start.
 void GateMeasurement::warm_up(const std::vector<std::size_t>& which, const gate::ArmOrder& order) {
   const std::map<std::size_t, int> phases = draw_phases(which);
   const int steps = starts_ == 0 ? kCountedSteps : 1;

@@ -30,7 +30,7 @@ struct MeasuredRow {
   std::vector<gate::Turn> turns;
   std::vector<gate::Turn> confirmation;
   std::string unfit_because;      // why its times cannot be measured; "": they can
-  std::string uncounted_control;  // why the control has no counts; "": it has, or nobody asked
+  std::string uncounted_control;  // why the control has no counts; "": it has, or was not asked
 };
 
 // Where a measurement is, for people.
@@ -52,9 +52,9 @@ class GateMeasurement {
   // fails is run once more in fresh ranks, and only the second failure counts.
   void count();
 
-  // Runs one such block of the rows `which` in the control, whose counts are the baseline's: for
-  // rows that differ. What the baseline counts otherwise in its second start is chance, not the
-  // change.
+  // Runs one such block of the rows `which`, which differ, in the control, which is the baseline
+  // once more. If the counts of the baseline change in its second start, the difference is chance
+  // and not the change.
   void count_control(const std::vector<std::size_t>& which);
 
   // Returns what a start of the rows `which` will cost, from the steps of count(), without those

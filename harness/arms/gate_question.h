@@ -47,7 +47,7 @@ struct GateOptions {
   std::string replay;
 };
 
-// What the candidate is held against.
+// The thing that the candidate is compared with.
 enum class GateKind {
   Builds,    // another build, in turns
   Jobs,      // another training command, in turns

@@ -22,8 +22,9 @@ int starts_of(const std::vector<gate::Turn>& turns) {
   return starts;
 }
 
-// Of so many rows, whatever their steps and starts take: a pass has as many steps as fill its share
-// of a block, to the nearest step, and at least two, so at least four fifths of it.
+// Returns the shortest possible forecast for `rows` rows, however long their steps and starts are.
+// A pass has as many steps as fill its share of a block, to the nearest step, and at least two, so
+// it fills at least four fifths of its share.
 gate::Forecast least(std::size_t rows, const gate::Settings& settings) {
   constexpr double kShortStepS = 1e-4;
   constexpr double kFilled = 0.8;

@@ -33,8 +33,8 @@ using results::TrialRecord;
 constexpr int kWarmupSteps = 3;
 constexpr double kLookForFaultsS = 1;
 
-// Of each of the last `count` steps the slowest process; fewer where the first one is among them,
-// whose beginning nobody saw.
+// Returns the time of the slowest process for each of the last `count` steps; fewer steps if the
+// first one is among them, because its beginning was not seen.
 std::vector<double> slowest(const watch::TakenBlock& block, std::size_t skipped_at_end,
                             std::size_t count) {
   std::vector<double> slowest_s;
@@ -60,8 +60,8 @@ double elapsed_s(const watch::TakenBlock& block, std::size_t count) {
   return longest_s;
 }
 
-// What the processes of the block did in the steps of which all is written: the Python hook writes
-// a step's lines when its optimizer is done, which is after a process is held there.
+// Returns the events of the block's processes in the steps that are completely written. The Python
+// hook writes a step's lines when its optimizer is done, which is after a process is held there.
 std::vector<watch::RankEvents> events_of(const std::string& folder, const watch::TakenBlock& block,
                                          std::int64_t ended) {
   std::set<std::int64_t> pids;

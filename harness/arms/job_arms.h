@@ -1,8 +1,8 @@
 // The training commands of a gate, resident side by side: each is watched, held at the end of an
 // optimizer step, and takes its steps when it is its turn (harness/watch/hold/held_job.h).
 //
-// A fresh start of an arm is the command once more. What a job communicates is counted in the last
-// warm-up step of every start; by then DDP has arranged its buckets.
+// A fresh start of an arm runs the command once more. The communication of a job is counted in the
+// last warm-up step of every start; by then DDP has arranged its buckets.
 #pragma once
 
 #include <array>

@@ -11,8 +11,8 @@
 
 namespace gradsync::arms {
 
-// In a process group of its own: Ctrl-C in the terminal reaches only its parent, which decides.
-// What it writes to standard error is kept in memory.
+// A child process in a process group of its own: Ctrl-C in the terminal reaches only its parent,
+// which decides. Its standard error is kept in memory.
 class TalkingChild {
  public:
   // Starts command[0], a path, with the words after it as arguments.
@@ -25,7 +25,7 @@ class TalkingChild {
   launch::JsonLines& lines() { return lines_; }
 
   bool running() const { return pid_ > 0; }
-  // Of its whole process group, where it runs.
+  // Kills its whole process group, if it runs.
   void kill() const;
 
   // Ends the process and reaps it: by the end of its input, by SIGTERM `grace_s` later, by SIGKILL

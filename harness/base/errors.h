@@ -1,8 +1,8 @@
 // The few exception types of the suite, and the exit statuses of the program.
 //
 // The idea: the type says who can act on it. ConfigError: the user, by changing a file or a flag.
-// EnvironmentError: the user, by changing the machine. CommError: nobody, a peer is gone.
-// OutOfMemory is a result, not a fault. InternalError is a bug here. Libraries throw; only the
+// EnvironmentError: the user, by changing the machine. CommError: no one, a peer is gone.
+// OutOfMemory is a result, not an error. InternalError is a bug here. Libraries throw; only the
 // program's main turns an exception into an exit status.
 #pragma once
 

@@ -78,12 +78,12 @@ nlohmann::json write_fields(const Struct& object);
 template <typename Struct>
 Struct read_fields(const nlohmann::json& in, std::string_view file);
 
-// The same of a file in which whoever writes may be mistaken about a name.   Errors: also
+// Reads the same from a file that people write, in which a name may be misspelt.   Errors: also
 // ConfigError for a field that no list names.
 template <typename Struct>
 Struct read_only_fields(const nlohmann::json& in, std::string_view file);
 
-// Errors: ConfigError for a field of `in` that no list of Struct names.
+// Throws ConfigError for a field of `in` that no list of Struct names.
 template <typename Struct>
 void refuse_other_fields(const nlohmann::json& in, std::string_view file);
 

@@ -227,7 +227,8 @@ struct FormatOf<std::optional<Value>> {
   static json schema() { return or_null_schema(FormatOf<Value>::schema()); }
 };
 
-// Of a field that may be absent, which the outer one says, and null, which the inner one says.
+// The format of a field that may be absent (the outer optional is empty) or null (the inner one
+// is).
 template <typename Value>
 struct FormatOf<std::optional<std::optional<Value>>> {
   using Inner = std::optional<Value>;

@@ -1,6 +1,6 @@
-// fmt as an archive, made of headers alone: the system's fmt 9, where it is a shared library only,
-// and that of LibTorch, which has no library at all. It has the instantiations of fmt's own
-// src/format.cc for char, which nobody else makes.
+// fmt as an archive, made from headers only: the system's fmt 9, which may be only a shared
+// library, and that of LibTorch, which has no library at all. It has the instantiations of fmt's
+// own src/format.cc for char, which no other file makes.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

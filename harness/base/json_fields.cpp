@@ -15,8 +15,8 @@ using nlohmann::json;
 namespace {
 constexpr std::size_t kLongestQuote = 80;
 
-// Counts the brackets that are not inside of a string. Of a text that is no JSON any character may
-// pass for one inside.
+// Counts the brackets that are not inside of a string. If the text is no JSON, any character may
+// count as inside.
 bool is_too_deep(std::string_view text) {
   bool in_string = false;
   int depth = 0;

@@ -1,5 +1,5 @@
-// Reads a JSON object strictly: every field has a type and a rule, and a field nobody asked for is
-// an error. Each complaint is one sentence with file, field, got and expected.
+// Reads a JSON object strictly: every field has a type and a rule, and an unknown field is an
+// error. Each complaint is one sentence with file, field, got and expected.
 //
 //   JsonFields fields(object, "smoke.json");
 //   plan.steps = fields.positive_int("steps", 8);
@@ -53,12 +53,12 @@ class JsonFields {
   std::set<std::string> known_;
 };
 
-// Returns `value` as written, short enough for one line: what a complaint says it got.
+// Returns `value` as written, short enough for one line, for what a message says it got.
 std::string quote(const nlohmann::json& value);
 
-// Lists and objects may be nested this deep; our own files need less than ten levels. Whoever walks
-// a value recursively (nlohmann's dump and copy do) takes stack for each: larger, and a small file
-// could crash the program.
+// Lists and objects may be nested this deep; our own files need less than ten levels. Code that
+// walks a value recursively (nlohmann's dump and copy do) uses stack for each level. Larger: a
+// small file could crash the program.
 inline constexpr int kDeepestJson = 100;
 
 // Returns the parsed text. Errors: nlohmann::json::exception where it is no JSON, or nested deeper.

@@ -19,7 +19,7 @@ template <typename Value>
 class Known {
  public:
   using value_type = Value;
-  Known() = default;  // not known, and nobody has said why
+  Known() = default;  // not known, without a reason
   Known(Value value) : value_(std::move(value)) {}
   Known(Unknown unknown) : why_not_(std::move(unknown.because)) {}
 

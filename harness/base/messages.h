@@ -67,7 +67,7 @@ Any read_message(const nlohmann::json& in, std::string_view from) {
   return messages_detail::read_one_of<Any>(in, from, static_cast<const Any*>(nullptr));
 }
 
-// Of a function for each message, what std::visit takes.
+// Makes one visitor for std::visit from a function for each message.
 template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;

@@ -27,12 +27,12 @@ bool is_installed();
 // Errors: ConfigError where GRADSYNC_DATA names something else.
 std::string data_folder();
 
-// Returns where the file is that a checkout has at `path`.   Errors: as data_folder().
+// Returns the path of the file that a checkout has at `path`. Errors: as data_folder().
 std::string data_file(const std::string& path);
 
-// Returns where a result of that name goes that nobody gave a place: to the checkout, wherever the
-// program is called from, or, from an installed program, to the folder it is called in; as seen
-// from there.
+// Returns the folder of a result `name` if the user chose none: in the checkout, wherever the
+// program is called from; for an installed program, in the working directory. Relative to the
+// working directory.
 std::string default_result_folder(const std::string& name);
 
 // The JSON files of a directory by name: plans, topologies, gates.

@@ -58,9 +58,9 @@ if(NOT _missing)
   endif()
 endif()
 
-# Of the architectures that torch's wheels are built for, those that this nvcc knows: CUDA 12 goes from
-# 5.0 to 12.0 and CUDA 13 from 7.5 on. Below 7.0 there is no __nanosleep. Newer GPUs compile the last
-# one's PTX.
+# The architectures that torch's wheels are built for and that this nvcc knows: CUDA 12 goes from
+# 5.0 to 12.0 and CUDA 13 from 7.5 on. Below 7.0 there is no __nanosleep. Newer GPUs compile the
+# last one's PTX.
 set(GRADSYNC_NVCC_FLAGS "")
 if(NOT _missing)
   execute_process(COMMAND ${GRADSYNC_NVCC} --list-gpu-arch OUTPUT_VARIABLE _known)

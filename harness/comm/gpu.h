@@ -2,8 +2,8 @@
 //
 // CUDA and NCCL are in a library of their own, libgradsync_cuda.so, which a rank loads only for
 // --device cuda: with torch's CUDA libraries linked, every start would take four times the memory,
-// on machines without a GPU too. What crosses the border are the two abstract classes below. A
-// build without a CUDA toolkit has no such library, and says so when it is asked for one.
+// on machines without a GPU too. Only the two abstract classes below cross the border. A build
+// without a CUDA toolkit has no such library, and says so on request.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -52,10 +52,10 @@ class Gpu : public measure::Timeline {
   // As NCCL_VERSION_CODE counts: 22809 is 2.28.9.
   virtual int nccl_version() const = 0;
 
-  // Returns torch's ProcessGroupNCCL with torch's defaults, but for failures: they do not end the
-  // process, and those of any group made here show in reached(). Collectives run on a stream of its
-  // own and wait() does not block the host. Local: ranks meet in the first collective. The group
-  // stays until this object goes.
+  // Returns torch's ProcessGroupNCCL with torch's defaults, except that failures do not end the
+  // process: those of any group made here show in reached(). Collectives run on a stream of its own
+  // and wait() does not block the host. Local: ranks meet in the first collective. The group stays
+  // until this object goes.
   virtual NcclGroup make_nccl_group(const c10::intrusive_ptr<c10d::Store>& store,
                                     const NcclOptions& options) = 0;
 
@@ -76,14 +76,14 @@ class Gpu : public measure::Timeline {
   // cuBLAS keeps to work in.
   virtual void release_unused() = 0;
 
-  // From now on, what would take more than this from the device throws c10::OutOfMemoryError; so
-  // does this, where tensors hold more already. What no tensor uses is given back first: it would
-  // be handed out again whatever the budget.
+  // Makes every allocation that would take more than this from the device throw
+  // c10::OutOfMemoryError from now on; this call throws it too if tensors already hold more. Unused
+  // memory is given back first: it would be handed out again despite the budget.
   // Units: bytes reserved by torch's allocator; contexts and NCCL's buffers come on top.
   virtual void set_memory_budget(std::int64_t bytes) = 0;
 
-  // Returns what paced layers wait on: kernels of one thread that spin on the device's clock. Valid
-  // while this object lives.
+  // Returns the pace on which paced layers wait: kernels of one thread that spin on the device's
+  // clock. Valid while this object lives.
   virtual std::shared_ptr<const models::Pace> pace() = 0;
 };
 

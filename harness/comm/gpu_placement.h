@@ -1,4 +1,5 @@
-// Which rank uses which GPU, and what NCCL must be told about it. Pure; no torch, no CUDA.
+// Decides which rank uses which GPU, and which of NCCL's variables must be set for it. Pure; no
+// torch, no CUDA.
 #pragma once
 
 #include <optional>

@@ -51,7 +51,7 @@ class RecordedAs {
 
 class Ledger {
  public:
-  // `progress` (may be null) is told of every start and completion, for the launcher to watch.
+  // `progress` (may be null) records every start and completion, for the launcher to watch.
   // `timeline`: that of the device whose tensors are communicated; null: they are the host's.
   explicit Ledger(const Clock& clock, launch::RankProgress* progress = nullptr,
                   measure::Timeline* timeline = nullptr)

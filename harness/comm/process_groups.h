@@ -23,7 +23,7 @@ struct GroupOptions {
 };
 
 // Returns a process group over `store` whose collectives are written to `ledger`.
-// Collective: every rank of the world, once. Blocks until all have joined; "fake" has nobody to
+// Collective: every rank of the world, once. Blocks until all have joined; "fake" has no peers to
 // wait for. Errors: CommError when a peer is missing after timeout_s. "nccl" needs a GPU.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger);

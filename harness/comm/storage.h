@@ -14,11 +14,11 @@ void release_storage(const at::Tensor& tensor);
 // Returns when tensors hold no more than `bytes`, as measure::meter() counts. For tensors that are
 // torch's own and cannot be released: what its collectives pack is gone when the last thread of
 // gloo has let go of it, and on a busy machine that may be many steps later. Blocks for two seconds
-// at most; nothing is to hold more.
+// at most; nothing should be held longer.
 void await_release(std::int64_t bytes);
 
-// Returns `tensor` with the memory it had, in a storage that nobody else holds; who does hold the
-// tensor has an empty one from now on. So its memory goes when its new owner lets it go.
+// Returns `tensor` with its memory in a storage that no other code holds. Code that still holds
+// `tensor` has an empty one from now on. So the memory is freed when its new owner frees it.
 at::Tensor reclaim_storage(const at::Tensor& tensor);
 
 // Gives a released tensor, contiguous and at offset 0, memory again. Its values are undefined.

@@ -21,8 +21,8 @@ int FailureWatch::order_of(int rank) const {
 
 void FailureWatch::note(int rank, const RankFailure& said) {
   told_.insert(rank);
-  // What the user must change is the same for every rank, and reads as if the launcher had seen it.
-  // A rank out of memory says itself where, more closely.
+  // An error that the user must fix is the same for every rank, and is worded as if the launcher
+  // had seen it. A rank that is out of memory says in more detail where.
   std::string reason = said.what;
   if (said.status != "config" && said.status != "unfit") {
     reason = fmt::format("[{}] {}", group_.label(rank), said.what);

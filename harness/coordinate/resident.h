@@ -1,5 +1,5 @@
-// Ranks that stay up and run a trial when they are told to: builds that take turns on the same
-// cores must not start anew for each turn.
+// Ranks that stay up and run trials on request: builds that take turns on the same cores must not
+// start anew for each turn.
 #pragma once
 
 #include <functional>

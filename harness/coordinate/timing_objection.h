@@ -17,12 +17,13 @@ struct Cores {
   bool is_shared_on_purpose = false;  // ranks that wait for others keep their times
 };
 
-// Of a block: a rank that computes and waits longer for its core than this shares it with something
-// else. Two busy processes on one core make it a half; a quiet machine stays under a hundredth.
+// Share of a block: a rank that computes and waits longer than this for its core shares it with
+// another process. Two busy processes on one core make it a half; a quiet machine stays under a
+// hundredth.
 inline constexpr double kLongestQueueWait = 0.1;
 
-// Returns the sentence; "" where times are good. Ranks that are paced may share cores: they sleep.
-// Pure.
+// Returns the objection in a sentence; "" if times are valid. Paced ranks may share cores: they
+// sleep. Pure.
 std::string timing_objection(const results::TrialRecord& trial, const Cores& cores,
                              int threads_per_rank);
 

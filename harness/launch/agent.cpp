@@ -51,8 +51,8 @@ std::string host_name() {
   return ::uname(&names) == 0 ? names.nodename : "unknown";
 }
 
-// Of the kernel since it started, whatever the namespaces. Where it cannot be read, the host's
-// name.
+// Returns the id of the running kernel, the same in all namespaces; the host's name if it cannot be
+// read.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -148,7 +148,7 @@ class Agent {
     }
   }
 
-  // Of an ending, the leader must know where the rank was by then.
+  // Tells the leader of an event. When a rank ended, the leader must first know where the rank was.
   void tell_of(const RankEvent& event) {
     if (event.kind == RankEvent::Kind::Message) {
       tell(RankSaid{group_, event.rank, event.message});

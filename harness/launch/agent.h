@@ -1,7 +1,7 @@
-// A task of an outside launcher, as the leading task's agent on its host: it starts the ranks it
-// hosts when told to, carries messages between them and the leader, and outlives them, so that the
-// plan goes on after a rank has died. Every task has one, also the leader. What the two say to each
-// other: agent_messages.h.
+// A task of an outside launcher, as the leading task's agent on its host: it starts the ranks of
+// its host on request, carries messages between them and the leader, and outlives them, so that the
+// plan continues after a rank has died. Every task has one, also the leader. Their messages:
+// agent_messages.h.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ struct AgentOptions {
   nlohmann::json identity;
   std::vector<std::string> rank_command;  // argv of a rank
   std::string address;  // numeric, of the interface that was chosen for its ranks; "": none was
-  double lost_after_s = kLostAfterS;  // a leader whose host is silent for so long is gone
+  double lost_after_s = kLostAfterS;  // a leader whose host is silent for this long is gone
 };
 
 // Serves the leader at the other end of `connection` until it says that the job is over; returns

@@ -91,7 +91,7 @@ struct Standing {  // where a rank is: its RankProgress
   std::optional<std::int64_t> age_ns;
   int state = 0;  // of the process: 'R', 'S', ...; 0: it is gone
 };
-struct Standings {  // now and then, and before an ending is told of
+struct Standings {  // now and then, and before the report of an ending
   int group = 0;
   std::vector<Standing> ranks;
 };

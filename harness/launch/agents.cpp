@@ -51,7 +51,7 @@ std::optional<std::int64_t> await_clock(JsonLines& lines, const std::string& fro
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   while (lines.is_open()) {
     for (const AgentMessage& message : hear(lines, from)) {
-      // What answers an earlier ping came too late for it, and is no answer to this one.
+      // An answer to an earlier ping came too late, and is no answer to this one.
       const auto* answer = std::get_if<ClockReading>(&message);
       if (answer != nullptr && answer->number == number) return answer->clock_ns;
     }

@@ -24,10 +24,11 @@ namespace gradsync::launch {
 class Agents {
  public:
   // Waits at `listener` until every task of the job has joined, `timeout_s` at most. A task of
-  // another start of a job (TaskPlace::run_id) is turned away, and who is no task not heard.
-  // Errors: ConfigError naming what differs where a task runs another plan, program or torch (that
-  // task is told too); EnvironmentError naming the tasks that are missing.
-  // `lost_after_s`: a task whose host is silent for so long is gone (tcp.h).
+  // another start of a job (TaskPlace::run_id) is refused, and connections that are not from a task
+  // are ignored.
+  // Errors: ConfigError naming what differs if a task runs another plan, program or torch (that
+  // task gets the error too); EnvironmentError naming the tasks that are missing.
+  // `lost_after_s`: a task whose host is silent for this long is gone (tcp.h).
   Agents(UniqueFd listener, const TaskPlace& place, const nlohmann::json& identity,
          double timeout_s, double lost_after_s = kLostAfterS);
 
@@ -38,9 +39,9 @@ class Agents {
   // reason where the task is gone. Takes a millisecond per host; not while ranks run.
   std::vector<HostClock> clocks();
 
-  // Return how many processors the ranks of all tasks have, and of how many cores these are
-  // hardware threads: as many as if every machine had the share of the one with the fewest for its
-  // ranks. Tasks that run on one kernel are on one machine, also in containers of their own.
+  // Return how many processors the ranks of all tasks have, and how many cores these belong to.
+  // Every machine counts with the share of the one that has the fewest for its ranks. Tasks that
+  // run on one kernel are on one machine, also in containers of their own.
   int usable_cpus() const;
   int cores() const;
   // Returns the least memory, in bytes, that the host of any task had left when it joined.
@@ -66,7 +67,7 @@ class Agents {
   // Waits for the next messages of any task until `timeout_s`.
   void wait(double timeout_s);
   Task& task_of_rank(int rank);
-  // The least of what those tasks have that say.
+  // Returns the least value of the tasks that have one.
   template <typename Number>
   std::optional<Number> least(std::optional<Number> Hello::*of_task) const;
   int least_share(std::vector<int> Hello::*of_task) const;
@@ -82,7 +83,7 @@ class Agents {
 // One launch on the ranks of all agents.
 class RemoteRanks : public RankGroup {
  public:
-  // Tells every agent to start its ranks. Of `spawn`, environment and threads_per_rank count.
+  // Tells every agent to start its ranks. It uses environment and threads_per_rank of `spawn`.
   // Errors: CommError where a task is gone.
   RemoteRanks(Agents& agents, const SpawnOptions& spawn);
   ~RemoteRanks() override;

@@ -81,7 +81,7 @@ std::optional<std::int64_t> number_in(const std::string& path) {
   return std::nullopt;  // "max" too
 }
 
-// Of a file with a name and a number in each line.
+// Returns the number behind `name` in a file with a name and a number in each line.
 std::optional<std::int64_t> number_named(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;

@@ -1,9 +1,9 @@
-// What the control groups of this process allow it, and when they held it: a container's limits,
-// which neither sched_getaffinity nor /proc/meminfo shows.
+// The limits that the control groups of this process set, and when they throttled it: a container's
+// limits, which neither sched_getaffinity nor /proc/meminfo shows.
 //
 // Version 1 has a tree of groups for each kind of limit, version 2 one for all; a machine may have
 // both, and then the tree that has the controller counts. A limit of any group above this process's
-// own holds too. What cannot be read is no limit.
+// own applies too. A file that cannot be read sets no limit.
 // Source: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
 #pragma once
 
@@ -19,12 +19,11 @@ class Cgroups {
   // `root`: a folder with proc and sys in it, which stands for "/".
   explicit Cgroups(const std::string& root = "");
 
-  // Returns how many cores' time its quota allows, 0.5 for half of one; nothing: as many as there
-  // are.
+  // Returns how many cores' time the quota allows, 0.5 for half a core; nothing: there is no quota.
   std::optional<double> cpu_quota() const;
 
-  // Returns for how many seconds, since the groups were made, tasks that wanted to run were held
-  // because the quota was used up; nothing where no group counts.
+  // Returns for how many seconds, since the groups were made, tasks that wanted to run were
+  // throttled because the quota was used up; nothing if no group counts it.
   std::optional<double> throttled_s() const;
 
   // Returns the lowest limit of memory, and how much the limits leave, in bytes; nothing: no limit.

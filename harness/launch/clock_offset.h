@@ -1,8 +1,8 @@
-// How far another host's clock is from ours, and how well that is known: ping-pong.
+// The offset of another host's clock from ours, and its error, from pings.
 //
 // A question leaves at t0 and its answer, which holds the other clock's reading, arrives at t1. The
 // reading was taken somewhere between the two, so the offset is known to +- half the round trip,
-// whatever the two ways took. The shortest of many round trips says most (Cristian 1989, as in
+// however long each way took. The shortest of many round trips says most (Cristian 1989, as in
 // NTP).
 #pragma once
 
@@ -43,7 +43,7 @@ struct HostClock {
 
 void to_json(nlohmann::json& out, const HostClock& clock);
 
-// Returns the clock, but for its node, from one measurement before the run and one after it. Pure.
+// Returns the clock, without its node, from one measurement before the run and one after it. Pure.
 HostClock describe_clock(const ClockOffset& before, const ClockOffset& after);
 
 }  // namespace gradsync::launch

@@ -54,7 +54,7 @@ void examine_gpu(const GpuInfo& gpu, std::vector<Finding>& findings) {
          "end what computes there, or choose another GPU with CUDA_VISIBLE_DEVICES"});
   }
   if (gpu.compute_mode == "prohibited") {
-    findings.push_back({Severity::Fail, fmt::format("{} lets nobody compute", name),
+    findings.push_back({Severity::Fail, fmt::format("{} forbids all processes to compute", name),
                         "as root: nvidia-smi -c DEFAULT"});
   }
   examine_instances(gpu, findings);

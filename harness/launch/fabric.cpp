@@ -36,8 +36,9 @@ class LoopbackFabric : public Fabric {
 //   eth0 --tbf inter--> [switch] <--tbf inter-- eth0                       hosts are nodes
 //   eth0 --tbf intra--> [node's bridge] --tbf inter--> [switch] <-- ...    hosts are ranks
 //
-// Each link is shaped where it is fed. What leaves the switch is not shaped again: several nodes
-// that send to one together can exceed its rate, which no ring or pairwise collective does.
+// Each link is shaped where packets enter it. Traffic that leaves the switch is not shaped again:
+// several nodes that send to one together can exceed its rate, which no ring or pairwise collective
+// does.
 class NamespaceFabric : public Fabric {
  public:
   explicit NamespaceFabric(const Topology& topology)

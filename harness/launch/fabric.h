@@ -23,7 +23,7 @@ struct Endpoint {
   std::string interface;  // "eth0" in a network made here; "": in the host's own, as it is
 };
 
-// What a shaped link was seen to carry.
+// Measurements of a shaped link.
 struct LinkCarried {
   double rate_bits_per_s = 0;     // of the line, as the topology says
   double payload_bits_per_s = 0;  // what that rate should carry

@@ -23,7 +23,7 @@ struct GpuProcess {
   std::optional<std::uint64_t> memory_bytes;
 };
 
-// What a GPU does not tell is unset.
+// Facts about a GPU. A fact that the driver does not report is unset.
 struct GpuInfo {
   unsigned index = 0;
   std::optional<std::string> name;
@@ -36,22 +36,23 @@ struct GpuInfo {
   std::optional<std::int64_t> sm_clock_max_hz;
   std::optional<std::int64_t> memory_clock_hz;
   std::optional<std::int64_t> memory_clock_max_hz;
-  // What holds the clocks down now, as words: {"sw_power_cap"}; {}: nothing.
+  // What holds the clocks down now, in words: {"sw_power_cap"}; {}: nothing.
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<std::string> compute_mode;  // "default", "exclusive_process", "prohibited"
   std::optional<std::vector<GpuProcess>> processes;
-  // Where it is divided (MIG), the uuids of its instances, which are what CUDA shows.
+  // If the GPU is divided (MIG): the uuids of its instances, which CUDA shows instead.
   std::optional<std::vector<std::string>> mig_instances;
 };
 
-// As in a result's context, under these names; what is unset is null.
+// Writes it as in a result's context, under these names; what is unset is null.
 void to_json(nlohmann::json& out, const GpuInfo& gpu);
 
 // Returns the GPUs of this machine, by PCI bus id, whatever CUDA_VISIBLE_DEVICES says, or why the
 // driver cannot be asked. Never throws. Cost: tens of milliseconds where a driver is.
 Known<std::vector<GpuInfo>> probe_gpus(const std::string& library = kNvml);
 
-// Returns what of probe_gpus() would spoil a number: GPUs that others use, clocks held down. Pure.
+// Returns what in probe_gpus() would disturb measurements: GPUs that others use, clocks held down.
+// Pure.
 std::vector<Finding> examine_gpus(const Known<std::vector<GpuInfo>>& gpus);
 
 }  // namespace gradsync::launch

@@ -1,4 +1,4 @@
-// What the ranks of a launch are to do: all that they know beside their place.
+// The work of the ranks of a launch: all that they know beside their place.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ struct LaunchSpec {
   int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
   std::string weights;               // path of a checkpoint (models/checkpoint.h), or empty
   std::string data;                  // JSON Lines of token ids, or empty
-  // A workload goes when another's turn comes: together they would not fit (launch_memory.h).
+  // A workload is freed when another one takes its turn: together they would not fit
+  // (launch_memory.h).
   bool one_workload_at_a_time = false;
-  bool resident = false;  // the trials are only a menu of cells: made at once, run when told
+  bool resident = false;  // the trials only list cells: they are made at once, and run on request
   double extra_work =
       0;  // of each step, to be done in addition (extra_work.h); resident ranks only
 };

@@ -223,7 +223,8 @@ void find_master(const Reader& reader, TaskPlace& place) {
   if (reader.has("MASTER_PORT")) place.master_port = reader.number("MASTER_PORT", 1, 65535);
 }
 
-// Of the launcher that was found: what another left in the environment may differ between tasks.
+// Returns the run id that the found launcher gave. Variables that another launcher left in the
+// environment may differ between tasks.
 std::string run_id_of(const Reader& reader, const std::string& launcher) {
   if (reader.has("GRADSYNC_TOKEN")) return reader.text("GRADSYNC_TOKEN");
   if (launcher == "torchrun") {

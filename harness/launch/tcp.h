@@ -15,19 +15,19 @@ UniqueFd listen_on(int port);
 // Returns the port a socket is bound to.
 int bound_port(int fd);
 
-// Connects, again and again until `timeout_s`: the other side may start later.
-// Errors: EnvironmentError where the host has no address or nobody answers in time.
+// Connects, and retries until `timeout_s`: the other side may start later.
+// Errors: EnvironmentError if the host has no address or does not answer in time.
 UniqueFd connect_to(const std::string& host, int port, double timeout_s);
 
-// Accepts one connection until `timeout_s`; an empty one: the time passed.
+// Accepts one connection until `timeout_s`; returns an empty one if the time passed.
 UniqueFd accept_within(int listener, double timeout_s);
 
-// A connection whose other side no longer answers, link or host gone, ends by itself after so long
-// unless told otherwise.
+// A connection whose other side no longer answers, link or host gone, ends by itself after this
+// many seconds by default.
 inline constexpr double kLostAfterS = 30;
 
-// From now on it ends after `seconds` of silence from the other side's kernel, 2 s at least. A peer
-// that is merely busy or stopped is not silent.
+// Makes the connection end after `seconds` of silence from the other side's kernel, at least 2 s. A
+// peer that is merely busy or stopped is not silent.
 void end_when_lost(int fd, double seconds);
 
 // Return the numeric address of a connection's own end, or of the other; "" where it has none.

@@ -1,4 +1,5 @@
-// What of a topology is told to those who start its ranks, and to these. For what writes it down.
+// The fields of a topology that are sent to the tasks that start its ranks, and to the ranks.
+// Included where they are written or read.
 #pragma once
 
 #include "harness/base/fields.h"

@@ -63,8 +63,8 @@ class CachingAllocatorModel {
   // Segments held, used or not (torch.cuda.memory_reserved).
   std::int64_t reserved_bytes() const { return reserved_.now; }
   std::int64_t peak_reserved_bytes() const { return reserved_.peak; }
-  // Every block, used or free. What is asked next, and the names in use, decide with it alone what
-  // comes of it.
+  // Returns every block, used or free. These blocks, the names in use and the next requests
+  // determine all that follows.
   const Blocks& blocks() const { return blocks_; }
   // Segments stay, as after torch.cuda.reset_peak_memory_stats.
   void reset_peak();

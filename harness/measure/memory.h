@@ -6,17 +6,17 @@
 // exceed it with the exception that a full GPU gives; freeing then goes on as usual, and so may
 // training.
 //
-// Where models take turns in one process, each has an account of its own, as if it were alone: what
-// the others hold while they wait is neither in its peak nor against its budget.
+// Where models take turns in one process, each has an account of its own, as if it were alone: the
+// memory of the others, while they wait, is neither in its peak nor against its budget.
 //
-// What is offloaded to the host would leave a GPU's memory. On the CPU, which is device and host at
-// once, such a tensor is counted in a second account, `host`, beside the device's and not in it.
+// A tensor that is offloaded to the host would leave a GPU's memory. On the CPU, which is device
+// and host at once, it is counted in a second account, `host`, beside the device's and not in it.
 //
 // Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, oneDNN's where that is
 // asked for, autograd's own objects, from_blob), tensors from before install(), and those that a
-// library makes on threads of its own: gloo copies what it gathers, when the network lets it, and
-// on a GPU NCCL's buffers are not the allocator's either. So a peak does not depend on the
-// network's mood.
+// library makes on threads of its own: gloo copies what it gathers, at times that depend on the
+// network, and on a GPU NCCL's buffers do not come from the allocator either. So a peak does not
+// depend on the network.
 //
 // All functions may be called from any thread. Cost: two look-ups in a hash table under one lock
 // per tensor, beside malloc; benchmarks/micro/engine.cpp measures it (allocation). The lock is
@@ -46,9 +46,9 @@ struct Storage;
 
 namespace gradsync::measure {
 
-// What this thread allocates while the scope lives is of `category`. Scopes nest: the innermost
-// counts. Backward of a CPU graph runs on the thread that calls it, and so in its scope. Costs
-// nothing to speak of, with or without an installed meter.
+// Counts the allocations of this thread in `category` while the scope lives. Scopes nest: the
+// innermost counts. Backward of a CPU graph runs on the thread that calls it, and so in its scope.
+// Costs next to nothing, with or without an installed meter.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryCategory category);
@@ -60,8 +60,8 @@ class MemoryScope {
   MemoryCategory outer_;
 };
 
-// What this thread allocates while the scope lives is the host's: in the account `host`, and
-// neither in the device's peaks nor against its budget. Scopes nest. Likewise free of cost.
+// Counts the allocations of this thread in the account `host` while the scope lives, and neither in
+// the device's peaks nor against its budget. Scopes nest. Costs next to nothing.
 class HostMemoryScope {
  public:
   HostMemoryScope();
@@ -73,21 +73,21 @@ class HostMemoryScope {
   bool outer_;
 };
 
-// The block whose first byte is `data` (a storage's, not a view's) is of `category` from now on. No
-// effect on memory that the meter did not hand out. The peak's composition follows where nothing
-// was allocated since the peak: so a tensor may be named right after it was made. With `only_from`,
-// a block of another category stays what it is.
+// Moves the block whose first byte is `data` (a storage's, not a view's) to `category`. No effect
+// on memory that the meter did not hand out. The peak's composition changes too if nothing was
+// allocated since the peak, so a tensor may be labelled right after it was made. With `only_from`,
+// a block of another category stays as it is.
 void relabel_memory(const void* data, MemoryCategory category,
                     std::optional<MemoryCategory> only_from = std::nullopt);
 
 struct MemoryOptions {
   // Tensors of this many bytes and more are folded onto one file (measure/folding.h) and hold
-  // garbage; they are counted like any other. Not folded is what an operator asks for while it runs
-  // (measure/operator_scope.h): a kernel relies on it. What it returns is folded at its end, by a
-  // change of the storage's address. 0: none.
+  // garbage; they are counted like any other. Memory that an operator asks for while it runs is not
+  // folded (measure/operator_scope.h): a kernel relies on it. The operator's outputs are folded at
+  // its end, by a change of the storage's address. 0: none.
   std::int64_t fold_from_bytes = 0;
-  // What a matrix product in bfloat16 needs beside its result is of the library that computes it,
-  // as it is in float32, and of the processor: neither counted nor against a budget.
+  // Neither counts nor limits the scratch memory of matrix products in bfloat16: it depends on the
+  // library and on the processor. Products in float32 take theirs from the system anyway.
   bool leave_out_libraries = false;
   // Feeds the model of a GPU's allocator (measure/caching_allocator_model.h) with the same stream.
   bool estimate_reserved = false;
@@ -101,11 +101,11 @@ struct OutOfMemoryReport {
   MemoryPlace place;              // as set_place() and set_phase() said last
 };
 
-// What is held in one account, and the most of it since reset_peak().
+// What is held in one account, and its peak since reset_peak().
 struct HeldMemory {
   CategoryBytes allocated{};
   std::int64_t allocated_bytes = 0;
-  CategoryBytes peak{};  // of what the peak consisted at its first instant
+  CategoryBytes peak{};  // what the peak consisted of, at its first instant
   std::int64_t peak_bytes = 0;
   CategoryBytes highest{};     // the most of each category, each by itself: no sum
   bool peak_was_last = false;  // nothing was allocated since the peak
@@ -126,9 +126,9 @@ class MemoryMeter {
   void install(const MemoryOptions& options = {});
   bool installed() const;
 
-  // From now on what is allocated is of this account, and everything below is about it; what is
-  // freed leaves the account that it came from. For all threads. The first account is 0; a new one
-  // is empty.
+  // Counts allocations in this account from now on, and everything below is about it. Freed memory
+  // leaves the account that it came from. For all threads. The first account is 0; a new one is
+  // empty.
   void switch_account(int account);
   int account() const;
 
@@ -137,31 +137,32 @@ class MemoryMeter {
   // its peak and fails at one byte less. Nothing: no limit but the machine's, which throws
   // likewise. A budget is at least 1 byte.
   void set_budget_bytes(std::optional<std::int64_t> budget_bytes);
-  // Where the rank is from now on; reports and timelines carry it. For all threads.
+  // Sets where the rank is from now on; reports and timelines contain it. For all threads.
   void set_place(int step, int micro_batch, std::string_view phase, std::string_view unit = {});
   // The same step and micro-batch, elsewhere in it.
   void set_phase(std::string_view phase, std::string_view unit = {});
   // Where that is; never null.
   std::shared_ptr<const MemoryPlace> place() const;
-  // The last refusal, if there was one.
+  // Returns the last refusal, if there was one.
   std::optional<OutOfMemoryReport> last_oom() const;
 
-  // What tensors hold now. Here and below: on the device, unless it says host.
+  // Returns what tensors hold now. Here and below: on the device, unless it says host.
   std::int64_t allocated_bytes() const;
   CategoryBytes allocated_by_category() const;
 
   // The account `host`: what is offloaded.
   HeldMemory host() const;
 
-  // The most they held since reset_peak(), the host's too, and of what it consisted at the first
-  // such instant.
+  // Return the peak since reset_peak(), also of the host, and what it consisted of at its first
+  // instant.
   void reset_peak();
   std::int64_t peak_bytes() const;
   CategoryBytes peak_by_category() const;
-  // The most of each category since reset_peak(), each by itself: not held together, so no sum.
+  // Returns the peak of each category since reset_peak(), each by itself: not held at one time, so
+  // they have no sum.
   CategoryBytes highest_by_category() const;
-  // An estimate of what a GPU would have reserved at most since reset_peak(); segments cached
-  // before that count, as on a GPU. Nothing where no estimate was asked for.
+  // Returns an estimate of the most that a GPU would have reserved since reset_peak(); segments
+  // cached before that count, as on a GPU. Nothing if no estimate was asked for.
   std::optional<std::int64_t> peak_reserved_estimate_bytes() const;
 
   // Records every change from here to end_timeline(), merged into at most `max_points` points; the

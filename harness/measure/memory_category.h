@@ -1,4 +1,4 @@
-// What a tensor's memory is for: the categories in which memory is counted.
+// The categories in which memory is counted: the purpose of a tensor.
 //
 // One list for every wrapper. Under DDP, which keeps whole parameters, a rank's shard is the whole:
 // ShardedParameter reads "the parameters that stay on this rank", and under DDP there is one shard.

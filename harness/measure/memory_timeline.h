@@ -1,9 +1,8 @@
 // How a rank's memory changed over time, in a bounded number of points.
 //
-// Every change is a point until there are `max_points`; then neighbours are merged in pairs, of
-// which the higher is kept, and from then on a point stands for 2, then 4, 8, ... changes. So
-// however long it runs, the highest point is the true peak with its composition; valleys between
-// two changes may be lost.
+// Every change is a point until there are `max_points`. Then neighbours are merged in pairs: the
+// higher one is kept, and from then on a point stands for 2, then 4, 8, ... changes. So the highest
+// point is always the true peak with its composition; valleys between two changes may be lost.
 #pragma once
 
 #include <memory>

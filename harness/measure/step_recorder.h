@@ -40,8 +40,8 @@ constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Recompute, 
 constexpr std::array<const char*, kPhases.size()> kPhaseNames{
     "forward", "backward", "recompute", "wait", "copy", "offload", "cast", "optimizer"};
 
-// A thread that stands still is woken no sooner, and what is shorter was no wait. Larger: short
-// waits pass for copying.
+// A thread that blocks is not woken sooner, so a shorter interval was no wait. Larger: short waits
+// count as copying.
 constexpr std::int64_t kShortestWaitNs = 5'000;
 
 struct PhaseInterval {
@@ -79,10 +79,10 @@ class StepRecorder {
   // one: those of a bucket's gradients. Errors: as Timeline::reached.
   void end_block();
 
-  // The thread is in `phase` from now on, until the next enter() or leave().
+  // Notes that the thread is in `phase` from now on, until the next enter() or leave().
   void enter(Phase phase);
   void leave();
-  // The phase it is in; nothing between phases.
+  // Returns the current phase; nothing between phases.
   std::optional<Phase> phase() const;
 
   const std::vector<RecordedStep>& steps() const { return steps_; }
@@ -102,7 +102,7 @@ class StepRecorder {
   bool open_ = false;  // an interval is running
 };
 
-// Holds a phase for a scope; does nothing without a recorder.
+// Keeps the recorder in a phase for a scope; does nothing without a recorder.
 class PhaseScope {
  public:
   PhaseScope(StepRecorder* recorder, Phase phase) : recorder_(recorder) {
@@ -118,8 +118,8 @@ class PhaseScope {
   StepRecorder* recorder_;
 };
 
-// Holds a phase for a scope inside of another, to which it returns. Does nothing without a
-// recorder.
+// Keeps the recorder in a phase for a scope inside of another phase, then returns to that. Does
+// nothing without a recorder.
 class InnerPhaseScope {
  public:
   InnerPhaseScope(StepRecorder* recorder, Phase phase) : recorder_(recorder) {

@@ -1,7 +1,8 @@
-// When queued work really ran: marks in a device's queue, and the moments at which it reached them.
+// Marks in a device's queue, and the moments at which the device reached them: when queued work
+// really ran.
 //
 // A GPU's host runs ahead: it queues a step's work in a fraction of the time the work takes, so its
-// own clock says when work was asked for and not when it was done. A mark is queued behind the work
+// own clock says when work was requested and not when it was done. A mark is queued behind the work
 // (a CUDA event) and costs a microsecond; nothing waits for it until the block is over. A wait in
 // every step would end the running ahead, and with it what is to be measured.
 //

@@ -24,8 +24,8 @@ struct DdpMemory {
 
 // Returns what one rank holds in a steady step (buckets are rebuilt, moments made) whose
 // micro-batch i reduces gradients where syncs[i]; without find_unused_parameters and static_graph.
-// Gradients are of the parameters' type, which is the footprint's. `other_bytes` are resident and
-// nobody's: data and buffers, each tensor's.
+// Gradients have the type of the parameters, which is that of the footprint. `other_bytes`: the
+// bytes of each other resident tensor, of data and buffers.
 StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
                            const std::vector<bool>& syncs,
                            const std::vector<std::int64_t>& other_bytes);

@@ -1,6 +1,6 @@
-// What a device makes of the sizes that tensors ask for, and what its libraries take beside them. A
-// step's memory is told once, in sizes asked for (ddp_memory.h, fsdp_memory.h); this is all that
-// differs between a CPU and a GPU.   No torch.
+// How much memory a device takes for the sizes that tensors ask for, and for its libraries. The
+// formulas of a step's memory count sizes asked for (ddp_memory.h, fsdp_memory.h); this file has
+// all that differs between a CPU and a GPU.   No torch.
 #pragma once
 
 #include <array>
@@ -19,14 +19,15 @@ struct DeviceMemory {
   // Memory comes from torch's caching allocator, in blocks, and numbers beside tensors stay on the
   // host. False: every tensor takes what it asks for, and so does a number.
   bool is_gpu = false;
-  // Of cuBLAS: what each thread that multiplies matrices keeps from the first step on, a rank's own
-  // in forward and autograd's in backward; and what the former does for products that add a bias.
+  // Workspaces of cuBLAS. Each thread that multiplies matrices keeps `product_bytes` from the first
+  // step on: the rank's own in forward, autograd's in backward. The rank's own keeps
+  // `biased_product_bytes` for products that add a bias.
   std::int64_t product_bytes = 0;
   std::int64_t biased_product_bytes = 0;
   std::optional<std::int64_t> limit_bytes = {};  // that the allocator may take from the device
 };
 
-// A GPU of this compute capability.
+// Returns a GPU of this compute capability.
 // Source: parseChosenWorkspaceSize, getCUDABlasLtWorkspaceSize and setWorkspaceForHandle in
 // aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.11, a handle for each thread, with neither
 // CUBLAS_WORKSPACE_CONFIG nor CUBLASLT_WORKSPACE_SIZE set; addmm goes to cuBLASLt for its bias
@@ -54,10 +55,11 @@ class DeviceBlocks {
 
   // Returns the bytes of the block that a tensor of `bytes` gets.
   std::int64_t take(std::int64_t bytes);
-  // Returns those of the latest that was asked for with as many and is still held.
+  // Return the bytes of the block of the latest tensor of `bytes` that is still held; give() frees
+  // it.
   std::int64_t give(std::int64_t bytes);
   std::int64_t latest(std::int64_t bytes) const;
-  // Whether a tensor got no block, since that would have exceeded the limit.
+  // Returns whether a tensor got no block, since that would have exceeded the limit.
   bool ran_out() const { return ran_out_; }
   // Exact where no stream gives segments back: without a limit, or with one stream.
   std::int64_t peak_reserved_bytes() const;

@@ -1,9 +1,9 @@
 // What a step of FSDP holds, declared beforehand: a pure function from sizes, options and policy.
 //
 // It is a recurrence over the units, in the order in which the wrapper visits them, and not one
-// expression: which of a gathered unit, a gradient in flight, a kept gradient and activations exist
-// together depends on where in the step one looks. The first unit to run backward still has all
-// activations beside it. Activations are told by the model's footprint; every other term is one
+// expression: a gathered unit, a gradient in flight, a kept gradient and activations exist together
+// at some places of the step and not at others. The first unit to run backward still has all
+// activations beside it. Activations come from the model's footprint; every other term is one
 // allocation of FlatUnit (flat_unit.cpp):
 //
 //   resident      parameters / ranks x stored, and what the optimizer keeps of them
@@ -42,8 +42,8 @@ struct FsdpMemory {
 };
 
 // Returns what one rank holds in a step whose micro-batch i reduces gradients where syncs[i], with
-// an optimizer of AdamW's two moments where the footprint has one. `other_bytes` are resident and
-// nobody's: data and buffers, each tensor's. The footprint is that of gathered parameters' type.
+// an optimizer of AdamW's two moments where the footprint has one. `other_bytes`: the bytes of each
+// other resident tensor, of data and buffers. The footprint is in the type of gathered parameters.
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
                             const std::vector<bool>& syncs,
                             const std::vector<std::int64_t>& other_bytes);

@@ -1,8 +1,8 @@
 // The memory of one FSDP unit: each function holds and frees what FlatUnit (flat_unit.cpp)
 // allocates when it does the same. No torch.
 //
-// Units of equal size hold tensors of equal size at once, and may free the older one first. So each
-// unit frees its own tensor, not the latest of that size.
+// Units of equal size hold tensors of equal size at the same time, and may free the older one
+// first. So each unit frees its own tensor, not the latest of that size.
 //
 // Before a step, on a GPU:
 //
@@ -80,7 +80,8 @@ class FsdpUnit {
   std::int64_t shard_copy() const { return memory_.offload == Offload::Parameters ? shards() : 0; }
   bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
   std::int64_t gather_cast() const;
-  // Where some is frozen and some is not, both arrive in one tensor and are copied out of it.
+  // If some parameters are frozen and some are not, both arrive in one tensor and are copied out of
+  // it.
   std::int64_t by_rank() const {
     return trains() && !is_all_trained() ? gathers_ * memory_.param_bytes : 0;
   }

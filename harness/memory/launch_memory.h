@@ -1,6 +1,6 @@
-// What the workloads of one launch hold on a rank, estimated before it starts: whether they can all
-// stay in memory while they take turns, and whether each fits at all. Ranks of a launch that share
-// a machine's memory would else be ended by its kernel.
+// Estimates the memory of the workloads of one launch on a rank, before it starts: can all of them
+// stay in memory while they take turns, and does each fit at all? Without this, the kernel would
+// kill ranks that share a machine's memory.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace gradsync::memory {
 
-// What a rank's process takes beside its tensors: torch's libraries' own data, threads, gloo.
+// Memory of a rank's process beside its tensors: data of torch's libraries, threads, gloo.
 inline constexpr std::int64_t kProcessBytes = std::int64_t{256} << 20;
 
-// Returns an estimate of what a rank that runs `cell` holds at its peak, in bytes: the prediction,
-// made also where options are set that it does not know, without them. Nothing where nothing is
-// declared for the model, or tensors are folded or not the host's.
+// Returns an estimate of the peak memory of a rank that runs `cell`, in bytes: the prediction,
+// without the options that it does not know. Nothing if the model has no prediction, or if tensors
+// are folded or not in the host's memory.
 std::optional<std::int64_t> estimated_peak_bytes(const plan::Cell& cell,
                                                  const launch::LaunchSpec& where);
 
-// Returns what a rank holds at most where every workload of `trials` stays and one of them runs, in
-// bytes. Models without an estimate count as nothing: they are small.
+// Returns the peak memory of a rank, in bytes, if every workload of `trials` stays and one of them
+// runs. Models without an estimate count as 0: they are small.
 std::int64_t together_bytes(const std::vector<plan::Trial>& trials,
                             const launch::LaunchSpec& where);
 

@@ -1,6 +1,5 @@
-// The books of a predicted step: what is held, by category, and the most of it. The rules are those
-// of the meter that measures a real one (measure/memory.h), so that both can be compared to the
-// byte.
+// The account of a predicted step: what is held, by category, and its peak. The rules are those of
+// the meter that measures a real one (measure/memory.h), so that both can be compared to the byte.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +15,8 @@
 
 namespace gradsync::memory {
 
-// What of a rank's tensors is offloaded: lives on the host, out of a GPU's memory.   No torch.
+// Which of a rank's tensors are offloaded: they live on the host, out of a GPU's memory.   No
+// torch.
 
 enum class Offload : std::uint8_t {
   None,
@@ -116,7 +116,7 @@ class MemoryAccount {
     add(category, bytes);
     subtract(category, bytes);
   }
-  // What was held as `from` is `to` from now on; in the peak as well, where nothing was held since.
+  // Moves what was held as `from` to `to`; in the peak as well, if nothing was held since.
   void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t asked_bytes) {
     rename(from, to, size(asked_bytes, blocks_ ? blocks_->latest(asked_bytes) : 0));
   }
@@ -130,7 +130,7 @@ class MemoryAccount {
     constexpr std::int64_t kDoubleBytes = 8;
     pass_beside(category, kDoubleBytes + number_bytes);
   }
-  // Whether single tensors are followed, so that what is reserved is known.
+  // Returns whether single tensors are followed, so that reserved memory is known.
   bool has_blocks() const { return blocks_.has_value(); }
   // Goes on as if all had begun with what is held now. What is reserved stays, as it does on a GPU.
   void forget_peak() {
@@ -144,7 +144,7 @@ class MemoryAccount {
   // Whether numbers beside tensors are held here, too.
   bool holds_operands() const { return !holds_blocks_; }
 
-  // Gives back what the device has reserved and nothing holds.
+  // Gives back reserved memory of the device that nothing holds.
   void release_unused() {
     if (blocks_) blocks_->release_unused();
   }
@@ -226,8 +226,8 @@ class MemoryAccount {
   Place peak_place_;
 };
 
-// Plays `script`. A gradient that is complete is `on_gradient`'s, by its bytes: held as an
-// activation until that says otherwise.
+// Plays `script`. Gives the bytes of each complete gradient to `on_gradient`: the gradient is held
+// as an activation until that changes it.
 template <typename OnGradient>
 void play(const models::MemoryScript& script, MemoryAccount& account,
           const OnGradient& on_gradient) {
@@ -252,7 +252,7 @@ inline void play(const models::MemoryScript& script, MemoryAccount& account) {
   play(script, account, [](std::int64_t) {});
 }
 
-// What a checkpointed unit makes again before its backward.
+// Plays what a checkpointed unit computes again before its backward.
 inline void play_again(const models::UnitFootprint& unit, MemoryAccount& account) {
   if (unit.pass->again.events().empty()) return;
   account.enter_phase("recompute");

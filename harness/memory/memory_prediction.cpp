@@ -74,8 +74,8 @@ models::Kernels kernels_of(const launch::LaunchSpec& where) {
           .gpu = {gpu.multiprocessors, paper::limits_of(gpu).threads_per_multiprocessor}};
 }
 
-// The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:
-// a mask is made only for padding.
+// Returns the bytes of each tensor that is held throughout: one byte that the barrier before a
+// block leaves, and token ids and labels. A mask is made only for padding.
 std::vector<std::int64_t> resident_bytes(const models::MicroBatchShape& shape) {
   constexpr std::int64_t kBarrierBytes = 1;
   std::vector<std::int64_t> bytes{kBarrierBytes};

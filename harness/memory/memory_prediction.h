@@ -1,5 +1,5 @@
-// What a rank will hold at most in a trial, said before it runs: the footprint of the cell's model,
-// put through its wrapper's formula. Pure but for reading a profile.   No torch.
+// Predicts the peak memory of a rank in a trial, before it runs: the formula of the cell's wrapper,
+// applied to the footprint of its model. Pure, apart from reading a profile.   No torch.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@ inline constexpr int kPreparedBatches = 32;
 
 struct MemoryPrediction {
   std::optional<StepMemory> memory;
-  std::string unknown_because;  // where it is not declared; else empty
+  std::string unknown_because;  // where there is no prediction; else empty
 };
 
 // `where`: topology, device, window rule, threads and data of the launch; its trials are not read.
-// On a GPU what is told for a cell is also whether its memory, or the cell's budget, lasts.
+// On a GPU it also predicts whether the cell runs out of its memory or its budget.
 // Errors: ConfigError for a bad profile.
 MemoryPrediction predict_memory(const plan::Cell& cell, const launch::LaunchSpec& where);
 
@@ -38,8 +38,8 @@ const std::string& computed_dtype(const plan::Cell& cell);
 // Returns the bytes of an element of a cell's `dtype`, "float32" or "bfloat16".
 int element_bytes(const std::string& dtype);
 
-// The same of a rank of a training job in Python, from a profile that recorded the model's memory:
-// the cell says how it would be trained, the model's own sizes are the profile's.
+// Predicts the same for a rank of a training job in Python, from a profile that recorded the
+// model's memory. The cell says how the model would be trained; its sizes come from the profile.
 // `units`: modules that fully_shard is called with, as models::modules_named() returns them.
 // `ranks`, `backend` ("gloo" or "nccl"): of the job; `cell`'s topology is not read.
 MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const plan::Cell& cell,

@@ -1,4 +1,5 @@
 #include "harness/plan/axis_kinds.h"
+#include "harness/base/nearest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -85,10 +86,10 @@ Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string>
             const char* help) {
   return axis_of(axis, field, help, fmt::format("one of {}", fmt::join(allowed, ", ")),
                  {{"enum", allowed}}, [allowed](const json& value) -> std::optional<std::string> {
-                   if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
-                     return std::nullopt;
-                   }
-                   return value.get<std::string>();
+                   if (!value.is_string()) return std::nullopt;
+                   const auto& text = value.get_ref<const std::string&>();
+                   if (std::ranges::find(allowed, text) != allowed.end()) return text;
+                   throw std::invalid_argument(one_of_names(text, allowed));
                  });
 }
 

@@ -9,8 +9,8 @@
 
 namespace gradsync::plan {
 
-// Returns the bytes that `value` says as a number or as a text with a unit. `zero`: what 0 stands
-// for, `example`: such a text, for messages. Errors: std::invalid_argument, what was expected.
+// Returns the bytes of `value`, which is a number or a text with a unit. `zero`: what 0 stands for,
+// `example`: such a text, for messages. Errors: std::invalid_argument, what was expected.
 std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero,
                             const std::string& example);
 
@@ -27,7 +27,7 @@ Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,
 // "none": 0, "full": 1, "every_2": 2, ...
 Axis every_nth(const char* axis, int Cell::*field, const char* help);
 
-// Rows of the table that options.cpp has in its midst (model_options.cpp).
+// Returns the rows of model_options.cpp, which options.cpp puts in the middle of its table.
 std::vector<Axis> options_of_models();
 
 }  // namespace gradsync::plan

@@ -17,7 +17,7 @@
 
 namespace gradsync::plan {
 
-// What says of a cell what it holds or takes, without running it as it is.
+// The predictions: each says how much memory or time a cell needs, without running it.
 enum class Prediction {
   Memory,     // of the suite's models
   JobMemory,  // of a job in Python, whose model's memory was recorded
@@ -38,18 +38,19 @@ struct Axis {
 
   std::string wrapper;  // under any other it means nothing, and has its default; "": under all
   bool is_written_if_any = false;  // 0 means that there is none, and is not written
-  // A lever against running out: it trades what a rank holds for what a step takes, and the sums
-  // that train are the same, to the last digit or in another order.
+  // A lever against running out of memory: it trades memory of a rank for time of a step. The
+  // training computes the same sums, to the last digit or in another order.
   bool trades_memory = false;
   bool decides_memory = false;  // cells that differ in it are compared by what they hold
   // Under DDP it changes how a step communicates or its optimizer steps, and not what it trains on.
   bool changes_way_alone = false;
   bool is_work = false;  // it says which work a cell does, and not how
 
-  // Which of its values a model can have; null: all of them, whatever the model.
+  // Returns which of its values a model can have; null: every model can have all of them.
   models::Ability ability = nullptr;
-  // The cells that another value than the default does not go with, and in a sentence what goes,
-  // with {wrapper} and other axes in braces. An option of another wrapper goes with all.
+  // Each clash: whether a cell allows only the default, and a sentence that says what goes with
+  // such a cell, with {wrapper} and other axes in braces. An option of another wrapper goes with
+  // all cells.
   std::vector<std::pair<bool (*)(const Cell&), std::string>> clashes;
 
   // Which values each prediction knows; an empty list: all of them. A prediction that is not here
@@ -58,7 +59,7 @@ struct Axis {
   std::map<Prediction, std::string> unknown_because;  // "": nothing more to say
   bool is_recorded = false;  // a profile has one value of it, which is not in the cell
 
-  // Returns the same axis with more said of it.
+  // Return the same axis with more properties.
   Axis if_any() const { return with(&Axis::is_written_if_any, true); }
   Axis under(const std::string& its) const { return with(&Axis::wrapper, its); }
   Axis lever() const { return with(&Axis::trades_memory, true); }
@@ -92,15 +93,15 @@ nlohmann::json default_of(const Axis& axis);
 // plot/, which does not know the rows.
 nlohmann::ordered_json list_schema(const Axis& axis);
 
-// Returns a results file's cell with what older files left out, each at its default; what does not
-// even say its micro-batch is not a plan's cell and stays as it is.
+// Returns a results file's cell with the fields that older files left out, each at its default. A
+// cell without a micro-batch size is not a plan's cell and stays as it is.
 nlohmann::json whole_cell(nlohmann::json written);
 
-// Returns whether a rank runs both cells with one model, wrapper and optimizer: what differs
-// between them is told to it anew for each trial.
+// Returns whether a rank runs both cells with one model, wrapper and optimizer. Each trial then
+// tells it the fields in which the cells differ.
 bool share_a_workload(const Cell& a, const Cell& b);
 
-// Largest count a plan may ask for; beyond it a typing error is likelier than a wish.
+// Largest count a plan may ask for; a larger one is more likely a typing error.
 inline constexpr int kLargestCount = 1'000'000;
 
 // Returns the product of the lists in `cells`. An absent axis has its default alone. `path` is the

@@ -54,7 +54,8 @@ class Search {
     }
   }
 
-  // What a value that fits says was needed: that value, or, where it is that value, one less.
+  // Returns the value that the probe of `fitting` says was needed; if that is `fitting` itself, one
+  // less.
   std::optional<std::int64_t> guess_below(std::int64_t fitting, std::int64_t failing) {
     const auto needed = seen_.at(fitting).needed;
     if (question_.wanted == Wanted::Largest || !needed) return std::nullopt;

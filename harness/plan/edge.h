@@ -1,12 +1,12 @@
-// Where along one axis does a cell stop to fit? Bisection, which trusts that the axis is monotone
-// only after it has looked.
+// Where along one axis does a cell stop fitting? Bisection, which trusts that the axis is monotone
+// only after it has checked.
 //
 //   largest    from = 1 [fits fits fits fits | no no no no] to = 64       4 is the edge
 //   smallest   from = 1 [no no no no no no | fits fits fits] to = 4096    the first that fits is
 //
-// Every value that bisection tries lies between one that fits and one that does not, so it can find
-// an edge in anything. That there is one edge only, and not several, is therefore asked apart: of
-// further values, evenly spread over both sides. Pure: what a value gives is the caller's affair.
+// Every value that bisection tries lies between one that fits and one that does not, so it finds an
+// edge in anything. Further values, evenly spread over both sides, therefore check that there is
+// only one edge. Pure: the caller probes the values.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct EdgeQuestion {
 
 struct Probe {
   ProbeVerdict verdict = ProbeVerdict::Unknown;
-  // Of a value that fits: the smallest that would have, as measured there (a peak for a budget).
-  // Believed until it is wrong once. Nothing: not known.
+  // For a value that fits: the smallest value that would have fit, as measured there (a peak for a
+  // budget). It is believed until it is wrong once. Nothing: not known.
   std::optional<std::int64_t> needed;
 };
 
@@ -41,9 +41,9 @@ struct Edge {
   std::optional<std::int64_t> does_not_fit;
 };
 
-// Returns the edge of what fits between the ends. `probe` is called once for a value at most: for
-// both ends; at most ceil(log2(to - from)) times to find the edge, two times more where a needed
-// value is wrong; and at most 2 x checks times to confirm it. The first Unknown stops it.
+// Returns the edge of what fits between the ends. `probe` is called at most once for a value: for
+// both ends; at most ceil(log2(to - from)) times to find the edge, and twice more if a needed value
+// is wrong; and at most 2 x checks times to confirm it. The first Unknown stops the search.
 // Errors: whatever `probe` throws.
 Edge find_edge(const EdgeQuestion& question, const std::function<Probe(std::int64_t)>& probe);
 

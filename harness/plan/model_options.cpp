@@ -19,17 +19,19 @@ std::vector<Axis> options_of_models() {
           .unknown(Step, "units run again in backward"),
       one_of("selective_checkpointing", &Cell::selective_checkpointing,
              {"none", "attention", "matmul"},
-             "What checkpointed units keep and do not make again: nothing, outputs of attention, "
-             "or of every matrix product and of attention; none where no unit is checkpointed.")
+             "Outputs that checkpointed units keep instead of computing them again: none, those of "
+             "attention, or those of attention and of every matrix product; none where no unit is "
+             "checkpointed.")
           .clash([](const Cell& cell) { return cell.activation_checkpointing == 0; },
-                 "none where activation_checkpointing is none: nothing is made again")
+                 "none where activation_checkpointing is none: nothing runs again")
           .lever()
           .about_memory()
           .known({Memory})
           .unknown(Pace, "a paced layer that runs again takes the time of its whole forward"),
-      count_from_zero("frozen_units", &Cell::frozen_units,
-                      "Units of the model that are not trained: so many, from the first, with all "
-                      "parameters that come before them.")
+      count_from_zero(
+          "frozen_units", &Cell::frozen_units,
+          "Number of units that are not trained, from the first on, with all parameters that "
+          "come before them.")
           .needs(&Model::freezing)
           .clash([](const Cell& cell) { return cell.lora_rank > 0; },
                  "0 where lora_rank is {lora_rank}: the weights of every unit are frozen then")
@@ -39,31 +41,31 @@ std::vector<Axis> options_of_models() {
           .unknown(JobMemory, "record the model with what it freezes")
           .unknown(Step, "what a frozen unit spares is not in a profile"),
       count_from_zero("lora_rank", &Cell::lora_rank,
-                      "Rank of the low-rank updates that are trained of a BERT, with its "
-                      "classifier, while all weights are frozen, as by peft. 0: none, the weights "
-                      "are trained.")
+                      "Rank of a BERT's low-rank updates. They and the classifier are trained, all "
+                      "weights are frozen, as by peft. 0: no updates, the weights are trained.")
           .needs(&Model::low_rank_updates)
           .known({Memory})
           .unknown(JobMemory, "record the model with its low-rank updates")
           .unknown(Step, "what low-rank updates take is not in a profile"),
       one_of("lora_modules", &Cell::lora_modules, {"query_value", "attention", "all_linear"},
-             "Linear layers that low-rank updates are beside: queries and values, as peft has by "
-             "default for a BERT; keys and attention's output, too; or all but the classifier, as "
-             "peft's all-linear. query_value where lora_rank is 0.")
+             "Linear layers that get low-rank updates: queries and values, peft's default for a "
+             "BERT; also keys and attention's output; or all but the classifier, as peft's "
+             "all-linear. query_value where lora_rank is 0.")
           .clash([](const Cell& cell) { return cell.lora_rank == 0; },
                  "query_value where lora_rank is 0: there are no updates")
           .known({Memory}),
       one_of("attention", &Cell::attention, {"eager", "sdpa"},
-             "Of a BERT. eager: spelled out, the default. sdpa: torch's "
-             "scaled_dot_product_attention, as transformers has by default.")
+             "Attention of a BERT. eager: spelled out, the default. sdpa: torch's "
+             "scaled_dot_product_attention, transformers' default.")
           .needs(&Model::attention)
           .lever()
           .known({Memory})
           .unknown(JobMemory, "record the model with its attention")
           .unknown(Step, "what sdpa takes is not in a profile"),
-      one_of("offload", &Cell::offload, {"none", "optimizer_state", "parameters"},
-             "To the host: the optimizer's state, with a copy of what it steps, or, under fsdp, "
-             "parameters with their gradients and state, as fully_shard's CPUOffloadPolicy.")
+      one_of(
+          "offload", &Cell::offload, {"none", "optimizer_state", "parameters"},
+          "What lives on the host: the optimizer's state, with a copy of what it steps, or, under "
+          "fsdp, parameters with their gradients and state, as fully_shard's CPUOffloadPolicy.")
           .clash([](const Cell& cell) { return cell.wrapper != "ddp" && cell.wrapper != "fsdp"; },
                  "\"none\" under wrapper {wrapper}")
           .clash(
@@ -101,7 +103,7 @@ std::vector<Axis> options_of_models() {
           .known({Memory, Step, Pace})
           .unknown(JobMemory, "a recorded model is not scaled"),
       one_of("dtype", &Cell::dtype, {"float32", "bfloat16"},
-             "Of parameters as stored, and so of gradients and moments; bfloat16: a Mixtral, a "
+             "Type of stored parameters, and so of gradients and moments; bfloat16: a Mixtral, a "
              "BERT or mlp.")
           .needs(&Model::bfloat16)
           .clash([](const Cell& cell) { return cell.wrapper == "pipeline"; },
@@ -119,8 +121,8 @@ std::vector<Axis> options_of_models() {
           .unknown(Step, "a profile's seconds are those of the types that it was recorded in")
           .unknown(Pace, paced),
       flag("master_weights", &Cell::master_weights,
-           "ddp: AdamW steps float32 copies of parameters that are stored in bfloat16, and rounds "
-           "those from them.")
+           "ddp: AdamW steps float32 copies of parameters that are stored in bfloat16, then rounds "
+           "them into the parameters.")
           .under("ddp")
           .clash([](const Cell& cell) { return cell.dtype == "float32"; },
                  "false where dtype is float32: parameters are their own masters")
@@ -128,8 +130,8 @@ std::vector<Axis> options_of_models() {
                  "false where fused_optimizer is false")
           .known({Memory}),
       flag("balanced_routing", &Cell::balanced_routing,
-           "A Mixtral's experts get as many tokens, whatever its router says: memory is then the "
-           "same in every step, and can be predicted.")
+           "A Mixtral's experts get equally many tokens, whatever its router says: memory is then "
+           "the same in every step, and can be predicted.")
           .needs(&Model::routing)
           .known({Memory}),
   };

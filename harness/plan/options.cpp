@@ -55,7 +55,7 @@ std::vector<Axis> work() {
           .needs(&Model::sequence_length)
           .recorded(),
       one_of("lengths", &Cell::lengths, {"fixed", "mrpc"},
-             "Lengths of examples: all alike, or drawn per rank and batch as the guide's data has "
+             "Lengths of examples: all equal, or drawn per rank and batch as the guide's data has "
              "them.")
           .work()
           .needs(&Model::lengths)
@@ -105,12 +105,12 @@ std::vector<Axis> options_of_ddp() {
 std::vector<Axis> options_of_fsdp() {
   return {
       one_of("param_dtype", &Cell::param_dtype, kDtypes,
-             "fsdp: of gathered parameters and compute; by default as stored.")
+             "fsdp: type of gathered parameters and compute; by default as stored.")
           .under("fsdp")
           .about_memory()
           .known(kRuns),
       one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes,
-             "fsdp: of gradients on the wire; by default as stored.")
+             "fsdp: type of gradients on the wire; by default as stored.")
           .under("fsdp")
           .about_memory()
           .known(kAll),
@@ -122,7 +122,7 @@ std::vector<Axis> options_of_fsdp() {
           .unknown(JobMemory, "fully_shard accumulates in the type that it reduces"),
       flag("optimizer_in_backward", &Cell::optimizer_in_backward,
            "fsdp: a unit's parameters are stepped in backward, once their gradient is reduced, "
-           "which then goes; only where a step reduces once.")
+           "and the gradient is freed; only where a step reduces once.")
           .under("fsdp")
           .clash([](const Cell& cell) { return reductions_of(cell) > 1; },
                  "false where strategy {strategy} reduces in each of {accumulation_steps} "
@@ -160,9 +160,10 @@ std::vector<Axis> options_of_fsdp() {
 
 std::vector<Axis> what_varies_fastest() {
   return {
-      size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB",
-           "What the tensors of a rank may hold, from its first step on; more is oom, as on a full "
-           "GPU. 0: no budget.")
+      size(
+          "memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB",
+          "Limit for the tensors of a rank, from its first step on; more is oom, as on a full GPU. "
+          "0: no budget.")
           .work()
           .if_any()
           .about_memory()

@@ -16,9 +16,9 @@ void apply_override(nlohmann::json& plan, const std::string& text);
 // working directory; they are relative to its own file, which lies at `path`.
 void resolve_files(nlohmann::json& plan, const std::string& path);
 
-// Returns the "cells" of no plan, as the changes `texts` make them, with `model` alone as theirs.
-// Errors: ConfigError, as apply_override; it begins with `who` where a change is of more than
-// cells.
+// Returns "cells" that belong to no plan: those that the changes `texts` make, with `model` as
+// their only model. Errors: ConfigError, as apply_override; it begins with `who` where a change is
+// of more than cells.
 nlohmann::json overridden_cells(const std::vector<std::string>& texts, const std::string& model,
                                 const std::string& who);
 

@@ -80,8 +80,8 @@ struct Part {
                            // clock: after each of them the ranks compare their parameters
   int rounds = 1;
   int launches = 1;
-  std::string expected_failure;  // a trial that fails for a reason which holds this text has given
-                                 // the answer it was asked for; "": none is to fail
+  std::string expected_failure;  // a trial that fails with a reason that contains this text has
+                                 // given its answer; "": no trial is expected to fail
 };
 
 struct Plan {
@@ -108,7 +108,7 @@ struct Plan {
 // Errors: ConfigError listing the plans there are.
 std::string resolve_plan(const std::string& name, const std::string& directory);
 
-// Names of the plans in `directory`, sorted; schemas are none.
+// Returns the names of the plans in `directory`, sorted, without schemas.
 std::vector<std::string> list_plans(const std::string& directory);
 
 // Returns the plan. A path (NAME.json) of a topology or profile is relative to the plan's file; in

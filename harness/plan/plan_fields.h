@@ -15,7 +15,7 @@ namespace gradsync::plan {
 inline constexpr std::array kSharedFields = {
     "steps", "total_steps", "warmup_steps", "distance_steps", "rounds", "launches", "timed"};
 
-// What a plan is made of; all else is conditions.
+// The fields that say what a plan consists of; all others are conditions.
 inline constexpr std::array kStructure = {"name", "about", "parts"};
 
 // A field that only the plan has: under which conditions its cells run. A new one is its member of

@@ -71,7 +71,7 @@ const std::vector<StrategyEntry>& strategies() {
        .label = "no_sync",
        .declared_syncs = last,
        .wrappers = kReducing,
-       .about = "no_sync around forward and backward but for the last"},
+       .about = "no_sync around forward and backward of all but the last"},
       {.name = "accumulate",
        .label = "accumulate",
        .declared_syncs = last,

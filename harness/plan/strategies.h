@@ -1,8 +1,9 @@
 // Strategies and wrappers by name: which go together, and which micro-batches of a step
 // synchronize.
 //
-// The one list of each. What a step does is in sync/strategies, one file each; whoever only has to
-// know its name, its label or what it should communicate reads it here, without torch.
+// The one list of each. The steps of the strategies are in sync/strategies, one file each. Code
+// that only needs a strategy's name, label or what it should communicate finds them here, without
+// torch.
 #pragma once
 
 #include <functional>

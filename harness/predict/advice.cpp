@@ -29,7 +29,7 @@ Cells with_each(const Cells& cells, Value plan::Cell::*field, const Values& valu
 
 constexpr std::array kEither{false, true};
 
-// Of a single micro-batch there is nothing to leave out.
+// Returns the strategies to compare. A single micro-batch has no synchronization to leave out.
 std::vector<std::string> strategies_for(int accumulation_steps) {
   if (accumulation_steps == 1) return {"baseline"};
   return {"baseline", "no_sync"};

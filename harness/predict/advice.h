@@ -1,6 +1,6 @@
-// Which ways to synchronize there are for a model on given machines, and what each changes in a
-// training script. Honest ones alone: all of them end with the same gradients as the baseline, but
-// for rounding where gradients cross the wire in two bytes.   Pure.
+// Lists the ways to synchronize a model on given machines, and what each changes in a training
+// script. All of them end with the same gradients as the baseline, apart from rounding where
+// gradients cross the wire in two bytes.   Pure.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ namespace gradsync::predict {
 std::vector<plan::Cell> ways(const std::string& model, const launch::Topology& topology,
                              int accumulation_steps);
 
-// Returns what a script with DistributedDataParallel(model), synchronizing in every micro-batch,
-// has to change for it, each a line of code or a sentence. Empty for that script's own way.
+// Returns the changes to a script with DistributedDataParallel(model) that synchronizes in every
+// micro-batch, each a line of code or a sentence. Empty for that script's own way.
 std::vector<std::string> script_changes(const plan::Cell& way, const launch::Topology& topology);
 
-// Returns what the model does not know of this way, a sentence each.
+// Returns what the model does not know about this way, a sentence each.
 std::vector<std::string> open_questions(const plan::Cell& way);
 
 }  // namespace gradsync::predict

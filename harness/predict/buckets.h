@@ -20,7 +20,7 @@ struct Bucket {
 std::vector<Bucket> reducer_buckets(const StepModel& model, const memory::BucketLimits& limits);
 
 // Returns a bucket for each tensor, in the same order, all of them completed by the first layer:
-// what is reduced by hand, after backward.
+// for gradients that are reduced by hand, after backward.
 std::vector<Bucket> tensors_after_backward(const StepModel& model);
 
 }  // namespace gradsync::predict

@@ -1,4 +1,4 @@
-// A file that says of links and hosts what a topology does not, and how sure all that is.
+// A file with what a topology does not say about links and hosts, and how sure all that is.
 //
 //   {"schema": "gradsync.links/1", "about": "...", "source": "where these numbers come from",
 //    "latency_s": 20e-6, "collective_s": 1e-4, "per_byte_s": 1e-10, "copy_per_byte_s": 2e-10,
@@ -16,7 +16,7 @@ namespace gradsync::predict {
 
 struct LinkFile {
   std::string about;
-  std::string source;  // "": nobody says, and so numbers are assumed
+  std::string source;  // "": not given, so the numbers are assumed
   double payload_share = LinkConstants{}.payload_share;
   double latency_s = 0;
   double collective_s = 0;

@@ -1,14 +1,14 @@
 // A link's constants from collectives that were timed alone on it.
 //
 // By collective_time() the seconds of a collective are linear in 1 / rate, in a message's latency
-// and in what the host costs per collective. These are sought, none below 0, by least squares of
+// and in what the host costs per collective. The fit finds them, none below 0, by least squares of
 // the relative errors, so that small messages count as much as large ones (Lawson and Hanson,
-// "Solving Least Squares Problems", 1974, on what is not negative; of three unknowns every subset
-// is tried). A number of ranks and an operation send a fixed number of messages one behind the
-// other: with one of each, latency and host cannot be told apart, and all is the host's. Messages
-// of one size tell a rate alone.
+// "Solving Least Squares Problems", 1974, on nonnegative solutions; every subset of the three
+// unknowns is tried). The number of ranks and the operation fix how many messages follow each
+// other. With one of each, latency and host costs cannot be separated, and all is counted as the
+// host's. Messages of one size show a rate alone.
 //
-// What the host takes per byte slows the link down as seen from here, and is in its rate.
+// The host's cost per byte makes the link look slower, and is part of its rate.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ struct FittedLink {
   std::optional<bool> scatters_by_all_reduce = {};  // unset: no reduce_scatter was timed
   std::optional<bool> gathers_half_late = {};       // unset: no all_gather was timed
   double error_rms = 0;                             // of predicted / measured - 1
-  // What the fit leaves over, 1 sd: of collectives that are the wire's by four fifths, and of the
-  // rest's host and latency. Unset: fewer than three of them.
+  // Residuals of the fit, 1 sd: of collectives that spend four fifths of their time on the wire,
+  // and of host and latency in the others. Unset: fewer than three of them.
   std::optional<double> rate_doubt = {};
   std::optional<double> host_doubt = {};
 };
@@ -37,7 +37,7 @@ struct FittedLink {
 double predicted_s(const FittedLink& link, const MeasuredCollective& row);
 
 // `rows` are of one kind of link, on one node or all on several.
-// Errors: ConfigError where they tell no rate.
+// Errors: ConfigError if no rate follows from them.
 FittedLink fit_link(std::span<const MeasuredCollective> rows);
 
 }  // namespace gradsync::predict

@@ -16,7 +16,7 @@
 
 namespace gradsync::predict {
 
-// Of Google Benchmark's file, what is read of it.
+// The fields that are read from Google Benchmark's file.
 struct GoogleRun {
   std::string name;  // "all_reduce/65536/iterations:100/manual_time"
   std::string run_type;
@@ -125,7 +125,8 @@ struct Layout {
   int ranks_per_node = 0;
 };
 
-// Of lines like "#  Rank  0 Group  0 Pid 4242 on host-a device  0 [0x10] NVIDIA H100".
+// Returns the layout from lines like "#  Rank  0 Group 0 Pid 4242 on host-a device 0 [0x10] NVIDIA
+// H100".
 Layout nccl_layout(const std::string& path, const std::vector<std::string>& lines) {
   static const std::regex kRank(R"(#\s+Rank\s+\d+\s.*\bon\s+(\S+)\s+device\b.*)");
   std::map<std::string, int> ranks_on;

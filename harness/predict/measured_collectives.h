@@ -1,4 +1,4 @@
-// Times of collectives, as programs wrote them that measure nothing else.
+// Reads times of collectives from the output of programs that measure them.
 //
 //   micro_collectives   Google Benchmark's JSON (--benchmark_format=json)
 //   nccl-tests          what all_reduce_perf and its like print: the columns out of place
@@ -23,7 +23,7 @@ struct MeasuredCollective {
   double seconds = 0;  // of one, on the slowest rank where the program says so
 };
 
-// What a file may not say.
+// What some files do not say.
 struct NotInFile {
   int ranks_per_node = 1;                   // gloo's says how many ranks there are, and not where
   std::optional<Operation> operation = {};  // nccl-tests before 2.18 do not name theirs
@@ -37,8 +37,8 @@ constexpr auto names_of(const Operation*) {
 }
 inline constexpr const char* kOperations = "all_reduce, reduce_scatter, all_gather or broadcast";
 
-// Errors: ConfigError that names the file, where it is none of these, holds no times, or has
-// ranks that are dealt out unevenly.
+// Errors: ConfigError that names the file if it is none of these, has no times, or has different
+// numbers of ranks per node.
 std::vector<MeasuredCollective> read_collectives(const std::string& path, const NotInFile& more);
 
 }  // namespace gradsync::predict

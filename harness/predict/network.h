@@ -1,4 +1,4 @@
-// What links the ranks, and what a host adds to each transfer.
+// The links between ranks, and what a host adds to each transfer.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,11 @@ struct HostCost {
   double copy_per_byte_s = 0;  // of each byte that DDP copies back once it is reduced, on the
                                // computation's lane; with gradients as bucket views there is none
   double micro_batch_s = 0;    // of each micro-batch, on the computation's lane: hooks, queues
-  // Of each byte that a rank sends: what that takes of the processor which computes, beside it.
+  // Time of the computing processor for each byte that a rank sends, beside the computation.
   double processor_per_byte_s = 0;
-  // On the computation's lane, of a model that computes: of each byte that DDP copies into a
-  // bucket, and of each that FSDP gathers or reduces, whose storages are made, filled and freed
-  // each time.
+  // On the computation's lane, for a model that computes: time for each byte that DDP copies into a
+  // bucket, and for each byte that FSDP gathers or reduces, whose storages are made, filled and
+  // freed each time.
   double fill_per_byte_s = 0;
   double shard_per_byte_s = 0;
 };

@@ -14,7 +14,7 @@ namespace {
 // The normal distribution's 95 % point: 5 % lie beyond either end.
 constexpr double kNinetyPercent = 1.6448536269514722;
 
-// What a prediction is made of, to be changed and made again.
+// The inputs of a prediction, which is repeated with changed ones.
 struct Inputs {
   StepModel model;
   Network network;

@@ -1,9 +1,9 @@
-// What a step is predicted to take, how far that may be off, and what it hangs on.
+// The predicted time of a step, its interval, and what it depends on.
 //
-// The interval answers for what goes into it, and for nothing else: how far compute, the links'
-// rates and the host's costs may each be off, as shares of them (1 sd). Each is moved up and down
-// alone, and what that does to the step is added in squares, as of independent errors. It does not
-// cover a machine that works in another way than the model.
+// The interval covers the errors of the inputs and nothing else: compute, the links' rates and the
+// host's costs may each be off by a share (1 sd). Each is moved up and down alone, and the effects
+// on the step are added in squares, as independent errors. It does not cover a machine that works
+// in another way than the model.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct PathParts {
   double host_s = 0;
 };
 
-// What another choice would take off the step; negative: it would add to it.
+// What another choice would save of the step; negative: it would add to it.
 struct Gain {
   std::string change;
   double saved_s = 0;
@@ -43,7 +43,7 @@ struct Prediction {
   double compute_s = 0;  // of all computation, the optimizer's included
   double exposed_s = 0;  // what the step waits for the wire
   PathParts path;
-  std::string limit;  // what most of the path consists of, in words
+  std::string limit;  // the largest part of the path, in words
   std::vector<Gain> gains;
 };
 

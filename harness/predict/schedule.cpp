@@ -6,7 +6,7 @@
 namespace gradsync::predict {
 namespace {
 
-// Of the processor, by a wire at work: what is left makes computing end some time.
+// Largest share of the processor that a busy wire may take. The rest ensures that computations end.
 constexpr double kMostTaken = 0.9;
 
 Span span_on(Lane lane, const std::string& name, int micro_batch) {

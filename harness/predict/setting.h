@@ -1,5 +1,5 @@
-// A cell of a plan, as the planner sees it: which of its parameters say what a step takes, and
-// which cells it cannot tell anything of.
+// A cell of a plan, as the planner sees it: which of its parameters decide how long a step takes,
+// and which cells it cannot predict.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace gradsync::predict {
 
-// What is known of links and hosts beside their rates.
+// What is known about links and hosts beside their rates.
 struct LinkConstants {
   double payload_share = 1448.0 / 1514.0;  // of a line's rate, with Ethernet frames of 1500 bytes
   double latency_s = 0;                    // of one message, of every link
@@ -22,7 +22,7 @@ struct LinkConstants {
   bool is_shaped = false;              // by gradsync on one machine: launch/link_shape.h
 };
 
-// Returns why nothing can be said of the cell's step on that topology; "" where it can.
+// Returns why the cell's step on that topology cannot be predicted; "" if it can.
 std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& topology);
 
 // Returns the network of a topology whose rates are divided by the cell's scale already. A link

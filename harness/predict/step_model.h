@@ -1,5 +1,5 @@
-// What a step computes and which gradients it makes, layer by layer: all that a prediction knows of
-// a model.   No torch, pure.
+// What a step computes and which gradients it makes, layer by layer: all that a prediction knows
+// about a model. No torch, pure.
 #pragma once
 
 #include <cstdint>

@@ -168,7 +168,8 @@ class ShardedStep : public Step {
 
   std::int64_t elements(std::size_t unit) const { return elements_of(model_.layers[unit]); }
 
-  // What the host takes to make, fill and free what is gathered or reduced of so many elements.
+  // Returns the host's time to allocate, fill and free storage for `elements` that are gathered or
+  // reduced.
   double storage_s(std::int64_t elements, std::int64_t bytes_per_element) const {
     return network_.host.shard_per_byte_s * bytes_of(elements, bytes_per_element);
   }

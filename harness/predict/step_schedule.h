@@ -38,7 +38,7 @@ struct StepOptions {
   double rank_spread = 0;
 };
 
-// Returns the steady step: as if one like it had come before, and its buckets were rebuilt.
+// Returns the steady step: one like it came before, and its buckets are rebuilt.
 Schedule step_schedule(const StepModel& model, const Network& network, const StepOptions& options);
 
 }  // namespace gradsync::predict

@@ -1,4 +1,4 @@
-"""What a package's programs and libraries ask of the machine they are installed on.
+"""Checks what a package's programs and libraries need from the machine they are installed on.
 
 usage: check_wheel.py FOLDER      an unpacked wheel, or what is to become one
 

@@ -43,7 +43,7 @@ bool communicated(const Attribution& attribution) {
                              [](const RankShare& rank) { return !rank.collectives.empty(); });
 }
 
-// Of cells that communicate: without, a step is own compute and no question.
+// Returns the cells that communicate: in others a step is only own compute.
 PartView with_attribution(const PartView& part) {
   std::vector<CellView> shown;
   for (const CellView& cell : part.cells) {
@@ -57,16 +57,17 @@ bool has(const Attribution& attribution, const TimePart& part) {
                              [&](const RankShare& rank) { return rank.*part.seconds > 0; });
 }
 
-// What not every step does is told where one of `attributions` did it.
-std::vector<TimePart> parts_told(const std::vector<const Attribution*>& attributions) {
-  std::vector<TimePart> told;
-  std::ranges::copy_if(results::kTimeParts, std::back_inserter(told), [&](const TimePart& part) {
+// Returns the parts to show: a part that not every step has is shown if one of `attributions` has
+// it.
+std::vector<TimePart> parts_shown(const std::vector<const Attribution*>& attributions) {
+  std::vector<TimePart> shown;
+  std::ranges::copy_if(results::kTimeParts, std::back_inserter(shown), [&](const TimePart& part) {
     return part.shown == PartShown::Always ||
            std::ranges::any_of(attributions, [&](const Attribution* attribution) {
              return has(*attribution, part);
            });
   });
-  return told;
+  return shown;
 }
 
 template <typename Cells>
@@ -150,18 +151,18 @@ std::string what_the_parts_mean(const PartView& shown, const std::vector<TimePar
 }
 
 // `parts` has what the row is about; one without waiting has "-" there.
-void add_parts_row(TextTable& table, const std::vector<TimePart>& told, const std::string& name,
+void add_parts_row(TextTable& table, const std::vector<TimePart>& shown, const std::string& name,
                    const RankShare& rank, const TimeParts& parts, bool waited = true) {
   constexpr int kDecimals = 6;  // a small bucket takes microseconds
   std::vector<std::string> texts = {name, std::to_string(rank.rank)};
-  for (const TimePart& part : told) {
+  for (const TimePart& part : shown) {
     texts.push_back(
         part.is_waiting && !waited ? "-" : text::seconds_text(parts.*part.seconds, kDecimals));
   }
   table.add_row(std::move(texts));
 }
 
-// What a rank did while nothing was in flight: the rest, with no waiting in it.
+// Returns what a rank did while nothing was in flight: the rest of its step, without waiting.
 TimeParts uncovered(const RankShare& rank) {
   TimeParts rest;
   for (const TimePart& part : results::kTimeParts) {
@@ -175,7 +176,7 @@ TimeParts uncovered(const RankShare& rank) {
 }
 
 std::string by_collective(const Attribution& attribution) {
-  const std::vector<TimePart> parts = parts_told({&attribution});
+  const std::vector<TimePart> parts = parts_shown({&attribution});
   std::vector<TextTable::Column> columns{{"collective", Align::Left}, {"rank"}};
   for (const TimePart& part : parts) columns.push_back({part.column});
   TextTable table(std::move(columns));
@@ -217,13 +218,13 @@ std::vector<CellColumn<CellView>> columns_of(const PartView& shown,
 text::Blocks attribution_table(const PartView& part) {
   const PartView shown = with_attribution(part);
   if (shown.cells.empty()) return {};
-  const std::vector<TimePart> parts = parts_told(attributions_of(shown.cells));
+  const std::vector<TimePart> parts = parts_shown(attributions_of(shown.cells));
   return {text::Prose{what_the_parts_mean(shown, parts)},
           cell_table(shown.cells, columns_of(shown, parts))};
 }
 
 std::string attribution_page(const results::Result& result) {
-  const std::vector<TimePart> parts = parts_told(attributions_of(result.cells));
+  const std::vector<TimePart> parts = parts_shown(attributions_of(result.cells));
   std::string text = fmt::format(
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
       "{} = what hid a collective; {} = what the rank waited for it.\n",

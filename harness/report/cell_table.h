@@ -1,4 +1,4 @@
-// A table with a row for each cell: its names first, then what is asked of it.
+// A table with a row for each cell: its names first, then its columns.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What is told of a cell: each quantity with its heads, its unit, its meaning and its value, in one
-// place for every table and for csv.
+// The quantities of a cell: each with its heads, its unit, its meaning and its value, in one place
+// for every table and for csv.
 #pragma once
 
 #include <array>
@@ -28,9 +28,8 @@ struct Column {
   std::function<Quantity(const results::CellResult& cell)> value;
 };
 
-// Returns what a table prints of a cell. `decimals`: of seconds. A table must not print the numbers
-// of a cell of which a trial failed as if all had gone well: it prints "-", as for what is not
-// known.
+// Returns what a table prints for a cell. `decimals`: of seconds. For a cell with a failed trial it
+// prints "-", as for unknown numbers, instead of numbers that look as if all had gone well.
 std::string text_of(const Column& column, const results::CellResult& cell, int decimals);
 
 // Adds columns to those of a table.
@@ -43,8 +42,8 @@ Column exposed_column();
 Column count_column(const std::string& op);  // "0" for an operation that was not used
 Column moved_column();
 
-// Returns the columns of a part's detailed table, from slowdown on, in their order. One that would
-// say nothing of any cell, or the same of all, is not among them.
+// Returns the columns of a part's detailed table, from slowdown on, in their order, without those
+// that would be empty or the same for all cells.
 std::vector<Column> detail_columns(const summary::PartView& part);
 
 // How single steps spread; and how far they are from what the link allows.

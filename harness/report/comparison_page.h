@@ -15,15 +15,14 @@ namespace gradsync::report {
 // that only one run has. Every number comes from `comparison`.
 std::string comparison_markdown(const summary::RunComparison& comparison);
 
-// Returns its three tables of one part (times, slowdowns, collectives) and what is to be said below
-// each; `context` is that of the first run. Where no cell has a ratio of times, the table of times
-// is left out and its place says why. A run in which a trial of a cell failed shows its status, no
-// numbers.
+// Returns its three tables of one part (times, slowdowns, collectives) and the notes below each;
+// `context` is that of the first run. If no cell has a ratio of times, a reason stands in place of
+// the table of times. A run in which a trial of a cell failed shows its status and no numbers.
 std::string comparison_tables(const results::Context& context,
                               const std::vector<const summary::ComparedCell*>& cells);
 
-// Returns `value` of a context's `field` as people read it, in one short line: "954.8 Mbit/s",
-// "0.0148", "-" where it is not known.
+// Returns `value` of a context's `field` for people, in one short line: "954.8 Mbit/s", "0.0148",
+// "-" where it is not known.
 std::string context_value_text(const std::string& field, const nlohmann::json& value);
 
 }  // namespace gradsync::report

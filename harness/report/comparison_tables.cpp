@@ -137,9 +137,9 @@ std::string verdict(const Cells& cells) {
   }
   if (judged == 0) return "";
   return fmt::format(
-      "\nOf {}, B is slower in {}, faster in {}, and not told apart from A in {}.\n"
+      "\nB is slower in {} of {}, faster in {}, and not clearly different from A in {}.\n"
       "(Where nothing differs, chance alone puts about one interval in twenty beside 1.)\n",
-      text::counted(judged, "cell with an interval", "cells with an interval"), slower, faster,
+      slower, text::counted(judged, "cell with an interval", "cells with an interval"), faster,
       judged - slower - faster);
 }
 

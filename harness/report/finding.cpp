@@ -20,15 +20,14 @@ std::string cost_clause(const StepRatio& slowdown) {
     return fmt::format("syncing every micro-batch cost {} in {}", ratio,
                        text::launches_that_ran(slowdown.launches));
   }
-  if (!slowdown.is_told_apart()) {
-    return fmt::format("syncing every micro-batch costs nothing that could be told apart ({})",
-                       ratio);
+  if (!slowdown.is_clearly_different()) {
+    return fmt::format("syncing every micro-batch costs no measurable time ({})", ratio);
   }
   return fmt::format("syncing every micro-batch costs {}", ratio);
 }
 
-// What is said of a way from its ratio to another: that the two are the same, as far as the whole
-// interval is near 1; how far apart they are; or that neither is known.
+// The words about a way, by its ratio to another: that the two are the same if the whole interval
+// is near 1; how far apart they are; or that neither is known.
 struct Sayings {
   std::string subject;       // "accumulate"
   std::string same;          // "does as well as no_sync"
@@ -42,7 +41,7 @@ std::string clause(const StepRatio& comparison, const Sayings& say) {
   if (!ci95) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
   if (summary::is_not_faster(*ci95) && (say.faster_only || summary::is_not_slower(*ci95)))
     return fmt::format("; {} {}", say.subject, say.same);
-  const char* verb = comparison.is_told_apart() ? "takes" : "could not be told apart:";
+  const char* verb = comparison.is_clearly_different() ? "takes" : "shows no clear difference:";
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }
 

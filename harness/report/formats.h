@@ -17,16 +17,16 @@ struct MarkdownOptions {
   std::string raw_directory;  // named in the last line; empty: no such line
 };
 
-// Returns table.md, the page a run prints and a person pastes: what ran and on what, then for each
-// part of the plan what kind of compute it was, its table (of times, or of memory), notes, where a
-// step went, the guide's own table where the part has its rows, and the finding in words. Every
-// number comes from `result` or `references`.
+// Returns table.md, the page that a run prints and people paste: what ran and on what, then for
+// each part of the plan what kind of compute it was, its table (of times, or of memory), notes,
+// where a step went, the guide's own table where the part has its rows, and the finding in words.
+// Every number comes from `result` or `references`.
 std::string result_markdown(const results::Result& result, const References& references,
                             const MarkdownOptions& options = {});
 
 // Returns result.json's cells as CSV (RFC 4180), for spreadsheets and data frames: a head line,
-// then a line per cell; parameters first, names and units as in result.json. Unknown is an empty
-// field. Lines end in CR LF.
+// then a line per cell; parameters first, names and units as in result.json. An unknown value is an
+// empty field. Lines end in CR LF.
 std::string result_csv(const results::Result& result);
 
 // Our steps in Google Benchmark's JSON, for its compare.py and for services that read that format.

@@ -121,7 +121,8 @@ Lines late_rank_notes(const PartView& part) {
       "the last one to arrive: a slow rank looks like a slow network on the others."};
 }
 
-// Micro-batches whose collectives nobody counted, since they would have repeated those before.
+// Returns notes on micro-batches whose collectives were not counted, since they would have repeated
+// those before.
 Lines declared_notes(const PartView& part) {
   std::map<std::pair<int, int>, std::vector<std::string>> rows;  // by how many, of how many
   for (const CellResult& cell : part.cells) {

@@ -36,7 +36,7 @@ std::string shared_parameters(const PartView& part) {
   return fmt::format("{}", fmt::join(shared, ", "));
 }
 
-// Bold, never italics: nobody may take a paced number for a computed one.
+// Bold, never italics: a paced number must not be mistaken for a computed one.
 std::string compute_line(const PartView& part) {
   const bool ddp = std::ranges::all_of(
       part.cells, [](const CellResult& cell) { return cell.cell.wrapper() == "ddp"; });

@@ -1,4 +1,4 @@
-// What a page says of a run and of each of its parts, whatever it is written as (text/blocks.h).
+// The content of a page about a run and each of its parts, for every format (text/blocks.h).
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct PartPage {
 // Every number comes from `part` or `references`.
 PartPage part_page(const summary::PartView& part, const References& references);
 
-// Returns what ran and by what, then the warnings, a line each.
+// Returns what ran and on what, then the warnings, a line each.
 std::vector<std::string> head_lines(const results::Result& result);
 
 // "plan smoke: 4 strategies x 2 topologies x 1 launch, interleaved, seed 42"

@@ -1,4 +1,4 @@
-// The tables that the guide published, as data (results/reference/): what stands beside ours.
+// The tables that the guide published, as data (results/reference/), which stand beside ours.
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ struct References {
   std::optional<PublishedMemory> memory_table;
 };
 
-// Returns what lies in `directory`. Errors: ConfigError for a file that is no such table.
+// Returns the tables in `directory`. Errors: ConfigError for a file that is no such table.
 References read_references(const std::string& directory);
 
 }  // namespace gradsync::report

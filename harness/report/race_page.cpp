@@ -48,7 +48,7 @@ std::string standing_text(const Contender& one) {
     case Standing::Slower:
       return "slower";
     case Standing::Close:
-      return "not told apart";
+      return "not clearly slower";
     case Standing::Fastest:
       return "fastest";
     case Standing::Racing:
@@ -124,8 +124,8 @@ std::string sentence(const std::vector<Contender*>& work, const Names& varying) 
   std::size_t trials = 0;
   for (const Contender* one : work) trials += one->launches;
   return fmt::format(
-      "{}: the fastest is {}; of {} ways {} do not fit, {} are slower, {} cannot be told apart "
-      "from it, {} have no time; {} trials.",
+      "{}: the fastest is {}; of {} ways {} do not fit, {} are slower, {} are not clearly "
+      "slower, {} have no time; {} trials.",
       place, way_of((*fastest)->cell, varying), work.size(),
       count_of(work, Standing::TooLarge) + count_of(work, Standing::OutOfMemory),
       count_of(work, Standing::Slower), count_of(work, Standing::Close),

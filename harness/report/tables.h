@@ -1,5 +1,5 @@
 // The tables of a run's page and the notes below them: one function each, in a file of its name.
-// What they have of a part, summary/part_view.h says.
+// summary/part_view.h says what they know about a part.
 #pragma once
 
 #include <optional>
@@ -18,16 +18,16 @@ namespace gradsync::report {
 text::Blocks detail_table(const summary::PartView& part);
 
 // Returns the table of a part that is about memory: a row per cell, grouped by sharding, with its
-// time, the peak of a rank's tensors, the peak that was predicted for it and whether it fits. A
-// column that would say nothing is left out: of parameters that all rows share, of times or
-// predictions that no row has, of verdicts where there is no budget and all went well.
+// time, the peak of a rank's tensors, the peak that was predicted for it and whether it fits.
+// Columns without information are left out: parameters that all rows share, times or predictions
+// that no row has, verdicts if there is no budget and all went well.
 text::Blocks memory_table(const summary::PartView& part);
 
 // "fits" within a budget, "ok" without one, "oom, backward 2", "failed" and the like.
 std::string verdict_text(const results::CellResult& cell);
 
-// Returns the lines below a table: what an interval means, and why a row has no numbers; none where
-// nothing needs saying.
+// Returns the lines below a table: what an interval means, and why a row has no numbers; none if
+// there is nothing to say.
 text::Bullets notes(const summary::PartView& part);
 
 // Returns a table of the part's rows: median, 5 and 95 % quantiles and the largest of the slowest
@@ -39,8 +39,8 @@ text::Blocks spread_table(const summary::PartView& part);
 // a budget of memory: a row per way on the front, from the one that holds least.
 text::Blocks front_tables(const summary::PartView& part);
 
-// Returns exposed communication by its cause: what of a step was own compute, what waited for a
-// late peer, and what for the wire (summary/attribution.h). A line says what the columns mean; the
+// Returns exposed communication by its cause: how much of a step was own compute, waited for a late
+// peer, or waited for the wire (summary/attribution.h). A line says what the columns mean; the
 // table has a row per cell that communicates, in means over the ranks. Nothing where no such cell
 // has an attribution.
 text::Blocks attribution_table(const summary::PartView& part);
@@ -70,12 +70,12 @@ text::Blocks guide_table(const summary::PartView& part,
 // `reference`.
 //
 // Published are three rows: what fits, and that 69G were taken. Not published are dtype, optimizer,
-// sequence length and what the 69G count. So the rows here rest on hypotheses, which are named, and
-// the verdict is "consistent with" or "differs from", never "equal". Whether a row fits must agree
-// with what was published. A published number agrees where the peak allocated is no more: above the
-// peak lies what is not counted here (other buffers than tensors, a GPU's context, more tokens),
-// for which there is no upper bound. Source: the same guide, section "no_sync requires additional
-// GPU memory when using FSDP".
+// sequence length and what the 69G count. So the rows here rest on stated hypotheses, and the
+// verdict is "consistent with" or "differs from", never "equal". Whether a row fits must agree with
+// what was published. A published number agrees where the peak allocated is no more: above the peak
+// lies what is not counted here (other buffers than tensors, a GPU's context, more tokens), for
+// which there is no upper bound. Source: the same guide, section "no_sync requires additional GPU
+// memory when using FSDP".
 text::Blocks guide_memory_table(const std::vector<summary::PartView>& parts,
                                 const std::optional<PublishedMemory>& reference);
 

@@ -1,7 +1,7 @@
 // The events of a trace that Perfetto and about:tracing open, written one process at a time.
 //
-// Viewers drop what breaks their rules without a word: slices of one thread must nest or follow
-// each other, an arrow must end inside of a slice, times are microseconds. Here they are whole
+// Viewers silently drop what breaks their rules: slices of one thread must nest or follow each
+// other, an arrow must end inside of a slice, times are microseconds. Here they are whole
 // nanoseconds until they are written, since viewers round every time for itself and spans that
 // touch must not overlap.
 // Source: "Trace Event Format", Google, the events X, M, C, s and f.
@@ -48,7 +48,8 @@ class TraceProcess {
   int process_;
 };
 
-// Rows for spans that come by their start: one row's never overlap.
+// Assigns rows to spans that come in the order of their starts, so that the spans of a row never
+// overlap.
 class Rows {
  public:
   // Returns the first row whose spans so far have all ended when this one begins.
@@ -59,8 +60,8 @@ class Rows {
   std::vector<std::int64_t> ends_ns_;
 };
 
-// Rows for spans that may lie inside of each other. They must come by their start, of two with one
-// start the longer first.
+// Assigns rows to spans that may lie inside of each other. They must come in the order of their
+// starts; of two with the same start, the longer one first.
 class NestingRows {
  public:
   // Returns the first row in which it follows every other span or lies inside of those it meets.

@@ -1,8 +1,8 @@
 // How long the block of a trial took: the elapsed time from which every mean is made.
 //
 // Ranks take turns in being the slowest, so the maximum over ranks, taken step by step, adds up to
-// more than the time that passed: by 0.1 to 1.7 % on real compute. What passed is the longest block
-// of any rank; a mean step is that over the number of steps.
+// more than the time that passed: by 0.1 to 1.7 % on real compute. The elapsed time is the longest
+// block of any rank; a mean step is that over the number of steps.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct BlockTime {
   double unaccounted_s() const;
 };
 
-// Returns the block of this rank; nothing where it has no steps, or one without a time. Of a record
-// without "block_s" the block is its steps' sum.
+// Returns the block of this rank; nothing where it has no steps, or one without a time. Without
+// "block_s" in the record, the block is the sum of its steps.
 std::optional<BlockTime> block_time(const RankRecord& rank);
 
 // Returns the longest block of any rank, or with `as_published` rank 0's; nothing where there is

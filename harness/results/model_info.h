@@ -1,5 +1,5 @@
-// What the ranks of a trial say of the model that they trained: "model_info" of its record, as rank
-// 0 has it. What is unset or empty was not said, or came after the record was written.
+// What the ranks of a trial report about the model that they trained: "model_info" of its record,
+// from rank 0. A field that is unset or empty was not reported, or is newer than the record.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct GpuDescription {
   std::string nccl;
 };
 
-// Of a gate's self-test: what every rank did in addition to its steps.
+// Work that every rank did in addition to its steps, in a gate's self-test.
 struct ExtraWorkDone {
   double share = 0;                      // of a step
   std::int64_t operations_per_step = 0;  // of rank 0
@@ -40,7 +40,7 @@ struct ModelInfo {
   std::optional<bool> timing_valid;
   std::string timing_reason;  // why they are not
   std::optional<GpuDescription> gpu;
-  // What rank 0's channels went through. Unset: NCCL was not asked; unset inside: it did not say.
+  // The transports of rank 0's channels. Unset: NCCL was not asked; unset inside: it did not say.
   std::optional<std::optional<std::string>> nccl_transports;
   std::optional<std::int64_t> fold_from_bytes;
   // Beside it: the rank's share of physical memory when the trial ended; unset inside: not known.

@@ -1,9 +1,9 @@
 // The parameters of a cell as a results file has them: by name, each a text, a number or a flag.
 //
-// They are kept as they were written, since results outlive the plans that asked for them: a value
-// that no plan of today may have stays what it is, and one that was not written is absent, which is
-// not the same as its default (a cell without "micro_batch_size" does not say). The named accessors
-// give what every cell meant before there was the parameter.
+// They are kept as they were written, since results outlive their plans: a value that today's plans
+// may not have stays as it is. A value that was not written is absent, which is not the same as its
+// default (a cell without "micro_batch_size" does not say). The named accessors return what cells
+// meant before the parameter existed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Parameters {
   Parameters() = default;
   // `written`: the object of a record.
   Parameters(nlohmann::json written) : written_(std::move(written)) {}
-  // Of the one row of a gate of training commands.
+  // Returns the parameters of the one row of a gate of training commands.
   static Parameters of_a_job() { return nlohmann::json{{"job", "optimizer step"}}; }
 
   std::string job() const { return text("job", ""); }  // a training command's; "": a plan's cell

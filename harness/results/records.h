@@ -62,7 +62,7 @@ struct MemoryTimelinePoint {
   std::map<std::string, std::int64_t> bytes;  // by category; one that is absent held none
 };
 
-// What the batch normalization layers of a rank's model remember, all layers' channels in a row.
+// The running statistics of a rank's batch normalization layers, all layers' channels in a row.
 struct RunningStatistics {
   std::vector<double> mean;
   std::vector<double> variance;
@@ -76,8 +76,9 @@ struct RankRecord {
   std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
   std::vector<double> exposed_comm_s;                  // per timed step
   double block_s = 0;  // the whole block by one pair of clock readings, on a GPU the device's
-  // Of the block: held by the control group's CPU quota; waiting for a core that others used.
-  // Unset: the kernel does not tell, or recorded before there were these fields.
+  // Seconds of the block in which the control group's CPU quota throttled the rank, or in which it
+  // waited for a core that others used. Unset: the kernel does not say, or the record is older than
+  // these fields.
   std::optional<double> throttled_s;
   std::optional<double> queue_wait_s;
   // Over the timed steps. On the CPU every byte of every tensor; reserved is only estimated there.
@@ -108,14 +109,14 @@ struct LedgerRecord {
   OpCounts expected;  // what the strategy declares for it
   bool matches = false;
   std::string mismatch;  // the first difference in words; empty when it matches
-  // Micro-batches of that step which repeat the one before and were not run: in per_step they have
-  // what is declared. Since trials in which no time is wanted pass over them.
+  // Micro-batches of that step that repeat the one before and were not run, because no time is
+  // wanted: per_step has their declared counts.
   int declared_micro_batches = 0;
   int buckets = 0;  // reductions of one synced micro-batch: DDP's buckets, FSDP's units
 };
 
-// What every micro-batch of every rank weighs in what the optimizer reads (account/account.h), of
-// one step after the timed ones. Weights are relative to their mean.
+// The weight of every micro-batch of every rank in the gradient that the optimizer reads
+// (account/account.h), in one step after the timed ones. Weights are relative to their mean.
 struct TrialAccount {
   std::string kind;     // "equal", "separate", "rounded", ... (account/account_fields.h)
   std::string verdict;  // in words: "all 8 weigh the same within 0.0002 %"
@@ -123,9 +124,9 @@ struct TrialAccount {
   double weight_max = 0;
   double weight_error = 0;  // the largest, one standard deviation
   double factor = 0;        // their mean over what the loss says: 1, but by rounding
-  double condition = 0;     // the largest of any group of parameters; NaN: some are not told apart
+  double condition = 0;     // the largest of any group of parameters; NaN: some are inseparable
   double left_over = 0;     // likewise: what no sum of contributions explains, as a share
-  int contributions = 0;    // that were told apart
+  int contributions = 0;    // that were separated
   int parameters = 0;       // that were sampled, of all ranks
 };
 
@@ -158,8 +159,8 @@ struct TrialRecord {
   LedgerRecord ledger;
   std::optional<TrialAccount> account;
   std::string account_why_not;  // where there is none; "": recorded before there were accounts
-  // What the formula says any rank holds at most, made before the trial ran; so also of one that
-  // ran out of memory. Unset, empty: the model or its options declare nothing.
+  // The predicted peak of any rank, made before the trial ran, so it also exists if the trial ran
+  // out of memory. Unset, empty: there is no prediction for the model or its options.
   std::optional<std::int64_t> predicted_peak_allocated_bytes;
   std::map<std::string, std::int64_t> predicted_peak_by_category;
   std::optional<std::int64_t> predicted_host_peak_allocated_bytes;  // unset: nothing is offloaded

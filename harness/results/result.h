@@ -1,4 +1,4 @@
-// What a run found, cell by cell: result.json (schema gradsync.result/1) as types.
+// The results of a run, cell by cell: result.json (schema gradsync.result/1) as types.
 //
 // It is computed from trials (summary/build_result.h), read by every page and table, and written in
 // one place. A number that is not known says why (base/known.h): null in the file, with its reason
@@ -21,8 +21,9 @@
 
 namespace gradsync::results {
 
-// Seconds of a step, a micro-batch or a sample. `mean` is elapsed time, and the interval is its;
-// the others are of single steps, each that of its slowest rank, which add up to more.
+// Seconds of a step, a micro-batch or a sample. `mean` comes from elapsed time, and so does the
+// interval. The others are statistics of single steps, each by its slowest rank, which add up to
+// more.
 struct StepTimes {
   double mean = 0;
   double median = 0;
@@ -40,8 +41,8 @@ struct Ratio {
   std::optional<stats::Interval> ci95;  // at the level that was asked for
   std::string interval;                 // what it is, or why there is none
 
-  // Whether it has an interval, all of it on one side of 1.
-  bool is_told_apart() const { return ci95 && (ci95->lo > 1 || ci95->hi < 1); }
+  // Returns whether it has an interval, all of it on one side of 1.
+  bool is_clearly_different() const { return ci95 && (ci95->lo > 1 || ci95->hi < 1); }
 };
 
 // A cell's mean step over that of the same cell under another strategy, paired by round.
@@ -58,7 +59,7 @@ struct CollectiveShare : TimeParts {
   int bucket = -1;  // -1: not a bucket's
 };
 
-// Where the step of one rank went.
+// Where the time of a step went on one rank.
 struct RankShare : TimeParts {
   int rank = 0;
   int node = 0;
@@ -66,7 +67,8 @@ struct RankShare : TimeParts {
   std::vector<CollectiveShare> collectives;    // in the order issued; the same on every rank
 };
 
-// Where the last timed step of each trial went, the mean over those that can be told.
+// Where the time of the last timed step of each trial went; the mean over trials with a known
+// attribution.
 struct Attribution {
   int steps = 0;  // one of each trial
   // The border between late peer and wire may be off by this; 0: all ranks have one clock.
@@ -148,8 +150,8 @@ struct CellResult {
   Known<TrialAccount> account;  // of the trial whose weights are farthest from equal
   std::optional<StatisticsSpread> running_statistics;  // of models that have them
   Known<OpCounts> collectives_per_step;                // of a steady step
-  // Of its micro-batches, those that repeat the one before and were not run: their collectives are
-  // those declared. 0: all were, as in results from before there was this field.
+  // Micro-batches of a step that repeat the one before and were not run: their collectives are the
+  // declared ones. 0: all were run, as in results older than this field.
   int declared_micro_batches = 0;
   // The largest of any rank; what it consisted of, on that rank.
   Known<std::int64_t> peak_allocated_bytes;
@@ -164,12 +166,12 @@ struct CellResult {
   std::optional<std::int64_t> predicted_host_peak_allocated_bytes;
 
   bool is_ok() const { return status == Status::Ok; }
-  // Whether its model waited instead of computing.
+  // Returns whether its model waited instead of computing.
   bool is_paced() const { return timing == Timing::Paced; }
   bool is_paper() const { return timing == Timing::Paper; }
-  // Of all collectives, per rank and step; unset where they are not known.
+  // Returns the bytes of all collectives, per rank and step; unset: not known.
   std::optional<double> moved_bytes() const;
-  // Whether it has times and none of its trials failed.
+  // Returns whether it has times and none of its trials failed.
   bool is_timed() const { return is_ok() && step_s; }
 };
 
@@ -226,9 +228,9 @@ struct FrontPoint {
   std::optional<Ratio> vs_fastest;
 };
 
-// Memory against time, over all ways to do the same work that were measured: they differ in levers
-// alone (plan::Axis), which trade the one for the other. Those on the front are all that anybody
-// with a budget of memory has to choose from.
+// Memory against time, over all measured ways to do the same work: they differ only in levers
+// (plan::Axis), which trade one for the other. Within any budget of memory, the best way is one on
+// the front.
 struct ParetoFront {
   std::string part;
   Parameters cell;                 // what the points share
@@ -238,7 +240,7 @@ struct ParetoFront {
   const FrontPoint& fastest() const;
 };
 
-// What tables and pictures call a strategy.
+// The name of a strategy in tables and pictures.
 struct StrategyName {
   std::string name;   // as in a plan
   std::string label;  // as in the guide's table

@@ -1,7 +1,7 @@
 // Where, when and by what a run was made: "context" of its result.
 //
-// A context has whatever the machine and the build had to tell, some sixty fields, and more may be
-// added at any time. It is kept as it was written; what the program itself asks of it are members.
+// A context has all facts about the machine and the build, some sixty fields, and more may be added
+// at any time. It is kept as it was written; fields that the program itself reads are members.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct HostClockOffset {
   std::optional<double> error_s;
 };
 
-// What the program itself asks of a context.
+// The fields of a context that the program itself reads.
 struct ContextFields {
   std::optional<std::string> gradsync;  // its version
   std::optional<std::string> commit;

@@ -1,4 +1,4 @@
-// The files of one run in their directory: taking it, appending trials, going on after a crash.
+// The files of one run in their directory: takes it, appends trials, continues after a crash.
 //
 // The idea: a crash at any moment loses at most the trial that was running. trials.jsonl, and
 // timelines.jsonl before it, only ever grow by whole lines; every other file is written beside its
@@ -36,7 +36,7 @@ inline constexpr const char* kCandidateAgain = "candidate_again";  // where that
 inline constexpr const char* kBaselineOutput = "baseline.log";
 inline constexpr const char* kCandidateOutput = "candidate.log";
 inline constexpr const char* kControlOutput = "control.log";
-// Of a training command that is held against a file of counts: what it prints, what was seen of it,
+// For a training command that is compared with a file of counts: its output, what was seen of it,
 // and its counts as such a file.
 inline constexpr const char* kJobOutput = "job.log";
 inline constexpr const char* kWatchedFile = "watch.json";
@@ -108,12 +108,12 @@ StoredResult read_result(const std::string& directory);
 // Names one trial of a plan: part, cell, launch and round.
 std::string trial_key(const std::string& part, const Parameters& cell, int launch, int round);
 
-// Keys of the trials that need not run again: those with a lasting outcome (ok, oom, invalid).
-// Failed, timed out and skipped ones get another chance.
+// Returns the keys of the trials that need not run again: those with a final outcome (ok, oom,
+// invalid). Failed, timed out and skipped trials run again.
 std::set<std::string> done_keys(const std::vector<TrialRecord>& trials);
 
-// Makes sure that --resume would go on with the same measurement as the `earlier` one; of its
-// context and this run's, "commit", "host", "weights" and "data" count.
+// Checks that --resume would continue the same measurement as the `earlier` one. In the two
+// contexts, "commit", "host", "weights" and "data" count.
 // Errors: ConfigError that lists every difference with both values.
 void check_resumable(const StoredResult& earlier, const nlohmann::json& plan_source,
                      const Context& context);

@@ -1,5 +1,5 @@
-// The parts of a step, and the one list of them: whatever adds parts up, charges a stretch of time
-// to one, writes them or prints them walks it.
+// The parts of a step, and the one list of them: code that adds parts up, charges time to one,
+// writes or prints them walks this list.
 #pragma once
 
 #include <array>
@@ -21,10 +21,11 @@ struct TimeParts {
   constexpr double total_s() const;
 };
 
-// Where a part stands that a step did not do: nothing is said of what few steps do.
+// Where a part is shown even if a step does not have it. Parts that few steps have are not shown
+// then.
 enum class PartShown : std::uint8_t {
   Always,
-  InFiles,    // and in no table
+  InFiles,    // but in no table
   WhereSome,  // nowhere
 };
 

@@ -3,8 +3,7 @@
 // line says which part is its own.
 //
 //   trials.jsonl      {"step_s": [...], ..., "timelines_at": {"offset": 0, "bytes": 2310}}
-//   timelines.jsonl   {"schema": "gradsync.timelines/1", "ranks": [{"rank": 0, "events": {...},
-//   ...}]}
+//   timelines.jsonl   {"schema": "gradsync.timelines/1", "ranks": [{"rank": 0, "events": {}, ...}]}
 //
 // A part is one line and is written before the line of its trial. Memory has a line of its own:
 // reports need the others of every trial, and memory of one trial of a cell.

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-// What of result.json is read before anything is known of the run.
+// The fields of result.json that are read first.
 struct ResultHead {
   std::map<std::string, json> context;
   std::map<std::string, json> plan;
@@ -157,7 +157,7 @@ std::int64_t end_of_timelines(const std::vector<TrialRecord>& trials) {
   return end;
 }
 
-// Returns what is to be said of those whose timelines were not kept.
+// Returns a warning about trials whose timelines were not kept; "" if all were.
 std::string read_timelines(const std::string& directory, std::vector<TrialRecord>& trials) {
   const TimelinesFile file(directory);
   std::atomic<std::size_t> missing = 0;

@@ -29,7 +29,7 @@ class GrowingFile {
   // Adds `bytes`. Blocks: until the disk has them. After an error the file ends where it did.
   void append(std::string_view bytes);
 
-  // Cuts off what is beyond `size` bytes, as well as that can be done: it may fail without a word.
+  // Cuts off what is beyond `size` bytes, if possible: it may fail silently.
   void cut(std::int64_t size);
 
   std::int64_t size() const { return size_; }

@@ -16,7 +16,7 @@ class ExtraWork;
 struct BlockResult {
   results::RankRecord rank;
   results::LedgerRecord ledger;
-  std::string invalid;  // why the numbers cannot stand; empty: they can
+  std::string invalid;  // why the numbers are invalid; empty: they are valid
   std::optional<account::AccountRecords> account;
   std::string account_why_not;  // where there is none
 };

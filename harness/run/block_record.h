@@ -12,7 +12,7 @@
 
 namespace gradsync::run {
 
-// A block that has run, as clock, ledger and kernel saw it.
+// A finished block, as clock, ledger and kernel saw it.
 struct RanBlock {
   std::vector<measure::RecordedStep> warmup;
   std::vector<measure::RecordedStep> steps;  // timed

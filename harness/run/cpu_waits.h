@@ -1,6 +1,6 @@
-// What kept a rank from computing though it could have, as the kernel counts it. A neighbour on the
-// same core, or a container's quota, shows in no other number: neither is stolen time. And how a
-// rank's own threads wait less for each other.
+// How long a rank was kept from computing although it could have, as the kernel counts it. No other
+// number shows a neighbour on the same core or a container's quota: neither is stolen time. Also:
+// how a rank's own threads wait less for each other.
 #pragma once
 
 #include <map>
@@ -30,10 +30,11 @@ double shortest_wait_for_others_s(const Threads& before, const Threads& after);
 
 // Both in seconds; nothing where the kernel does not tell.
 struct CpuWaits {
-  // Its control groups held tasks because their CPU quota was used up. All ranks of a group see the
-  // same; up to the sum over its cores.
+  // Its control groups throttled tasks because their CPU quota was used up. All ranks of a group
+  // see the same; up to the sum over its cores.
   std::optional<double> throttled_s;
-  // This process could run and waited for its core while other processes had it: at least so long.
+  // This process could run and waited for its core while other processes had it: at least this
+  // long.
   std::optional<double> queue_wait_s;
 };
 

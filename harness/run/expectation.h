@@ -1,5 +1,5 @@
-// What a trial's steps should be, and whether they were: how many micro-batches each has, its
-// ledger against what wrapper and strategy declare, its times against the clock around them. Pure.
+// Checks a trial's steps: the number of micro-batches of each, its ledger against what wrapper and
+// strategy declare, and its times against the clock around them. Pure.
 #pragma once
 
 #include <optional>
@@ -26,21 +26,21 @@ struct PassedOver {
 // Returns the totals of a step's collectives, as declared micro-batch by micro-batch.
 results::OpCounts expected_of_step(const std::vector<sync::Collectives>& declared);
 
-// Returns the collectives of `step` that the ledger holds, set-up and barriers apart, and for
-// micro-batches that were passed over those declared.
+// Returns the collectives of `step` that the ledger holds, without set-up and barriers; for
+// micro-batches that were passed over, the declared ones.
 results::OpCounts counts_of_step(const std::vector<comm::CommEvent>& events, int step,
                                  const std::vector<sync::Collectives>& declared = {},
                                  const PassedOver& passed_over = {});
 
-// Returns in words that the planned reductions are not of all gradients, whose bytes were counted
-// otherwise; "" where they are, or nobody counted. A Reducer that left a parameter out would else
-// be held against its own plan.
+// Returns a sentence if the planned reductions do not cover all gradients, whose bytes were counted
+// in another way; "" if they do, or if the bytes were not counted. Without this check, a Reducer
+// that left a parameter out would be compared with its own plan.
 std::string missing_gradients(const std::vector<std::int64_t>& reductions,
                               const std::optional<std::int64_t>& gradient_bytes);
 
-// Returns the first difference in words, naming micro-batch and operation, or "" where the step's
-// events are exactly those declared: operation by operation, in order, size by size. Of what was
-// passed over the ledger must hold none.
+// Returns the first difference in words, naming micro-batch and operation, or "" if the step's
+// events are exactly those declared: operation by operation, in order, size by size. The ledger
+// must hold no event of micro-batches that were passed over.
 std::string first_mismatch(const std::vector<sync::Collectives>& declared,
                            const std::vector<comm::CommEvent>& events, int step,
                            const PassedOver& passed_over = {});
@@ -61,7 +61,7 @@ std::string first_mistiming(const std::vector<measure::RecordedStep>& steps, std
 std::vector<int> window_micro_batches(int steps, int accumulation_steps, bool as_published,
                                       bool short_window_last);
 
-// "warm-up step 1, micro-batch 2": where backward number `index` of a block was.
+// Returns where backward number `index` of a block was: "warm-up step 1, micro-batch 2".
 std::string place_of_backward(int index, const std::vector<int>& warmup,
                               const std::vector<int>& windows);
 

@@ -23,7 +23,8 @@ constexpr int kTimedSteps = 10;
 constexpr int kBatches = 20;
 constexpr std::int64_t kOperationsPerBatch = 200;
 
-// Of steps: what disturbs one only makes it longer, and a gate judges by their low quantile.
+// The quantile of step times that counts: disturbances only make a step longer, and a gate judges
+// by the low quantile.
 constexpr double kUndisturbed = 0.25;
 
 double time_step(const RankContext& context, Workload& workload, const plan::Cell& cell,

@@ -5,12 +5,12 @@
 // step gets a fixed count of them, found once for each cell. They are done by the rank's own thread
 // at the end of the step, inside the clock, in phase "optimizer": where the thread would otherwise
 // begin the next step. Nothing that the step waits for is under way then, so nothing hides them: a
-// step that mostly waits for the link becomes longer by the share as well, though its own
-// arithmetic grew by much more.
+// step that mostly waits for the link also becomes longer by the share, although its own arithmetic
+// grows by much more.
 //
-// What an operation costs is timed where it will be done: after a step has filled the caches, on a
-// core that has just waited for the link. By operations timed without steps between them, 3 % of
-// work made steps 3.7 % longer.
+// The cost of an operation is measured where it will be done: after a step has filled the caches,
+// on a core that has just waited for the link. When operations were timed without steps between
+// them, 3 % of work made steps 3.7 % longer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,8 @@ namespace gradsync::run {
 
 class ExtraWork {
  public:
-  // On the CPU its memory is none of torch's, so that no peak changes; on a device it takes 16 KiB.
+  // On the CPU its memory does not come from torch, so that no peak changes; on a device it takes
+  // 16 KiB.
   ExtraWork(std::int64_t operations, at::Device device);
   ExtraWork(ExtraWork&&) = default;
   ExtraWork& operator=(ExtraWork&&) = default;

@@ -22,12 +22,12 @@ namespace {
 using account::AccountRecords;
 using torch::autograd::variable_list;
 
-// Columns that can be told apart at most (account/weight_groups.cpp).
+// The largest number of columns that account/weight_groups.cpp separates.
 constexpr int kMostContributions = 512;
-// Of what travels: sketches of one rank, beyond those that are needed.
+// How many sketches a rank sends at most, unless more are needed.
 constexpr std::size_t kEnoughSketches = 320;
 
-// What a sketch needs is no part of what the trial's tensors hold, and is not against its budget.
+// Keeps the memory of sketches out of the trial's peaks and out of its budget.
 class AsideScope {
  public:
   AsideScope() : account_(measure::meter().account()) { measure::meter().switch_account(kAside); }
@@ -73,8 +73,8 @@ class ContributionHook final : public torch::autograd::FunctionPreHook {
   std::int64_t offset_;
 };
 
-// While it lives, what is contributed to `all` is noted. Nobody else may have hooks on parameters
-// themselves: they would go with these.
+// Records contributions to `all` while it lives. Parameters must have no other hooks of their own:
+// they would be removed with these.
 class ContributionHooks {
  public:
   explicit ContributionHooks(std::vector<Accounted>& all) : all_(all) {
@@ -140,7 +140,7 @@ std::vector<Accounted> sampled(const sync::Wrapper& model, std::size_t most) {
   return all;
 }
 
-// Of what the gradient was rounded to on its way, the shortest.
+// Returns the shortest type that the gradient was rounded to on its way.
 std::string dtype_of(const plan::Cell& cell, const at::Tensor& read) {
   if (cell.compression != "none") return cell.compression == "fp16" ? "float16" : "bfloat16";
   for (const std::string& dtype : {cell.param_dtype, cell.reduce_dtype}) {

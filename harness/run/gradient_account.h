@@ -1,10 +1,10 @@
-// The account of one step (account/account.h), taken in a step of its own after a trial's: what
+// The account of one step (account/account.h), taken in an extra step after those of a trial: what
 // every micro-batch of this rank adds to its gradients, and what the optimizer then finds there.
 //
-// The step is as all others of the trial, by the same strategy through the same wrapper, but that
-// the optimizer reads and does not step: parameters stay as they are. Nothing of it is timed or in
-// a measured peak. Beside the trial's hooks each sampled parameter has one that sees its gradient
-// before it is accumulated, and so before anything is reduced.
+// The step is like all others of the trial, by the same strategy through the same wrapper, except
+// that the optimizer reads and does not step: parameters stay as they are. It is neither timed nor
+// in a measured peak. Beside the trial's hooks each sampled parameter has one that sees its
+// gradient before it is accumulated, and so before anything is reduced.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace gradsync::run {
 // At most this many parameters, or units of FSDP, evenly spread, are accounted.
 inline constexpr std::size_t kMostAccounted = 32;
 
-// Returns why `trial` has no account; "": it has one. The same on every rank.
+// Returns why `trial` has no account; "" if it has one. The same on every rank.
 // `passes_over`: micro-batches that repeat the one before do not run.
 std::string why_no_account(const RankContext& context, const plan::Trial& trial, bool passes_over);
 

@@ -1,12 +1,12 @@
 // gradsync-rank: all of the suite that needs torch. gradsync starts it; it is not for people.
 //
-//   gradsync-rank rank          one rank of a launch, which is told its work (rank_main.h)
+//   gradsync-rank rank          one rank of a launch, which receives its work (rank_main.h)
 //   gradsync-rank about         prints what it is (rank_about.h)
 //   gradsync-rank store-get HOST PORT TIMEOUT_S KEY
 //   gradsync-rank store-set HOST PORT TIMEOUT_S KEY VALUE
 //                               asks torchrun's store (comm/store.h); get prints the value
 //
-// What goes wrong is said on standard output, in one line, and by the exit status.
+// Errors are printed on standard output, in one line, and set the exit status.
 #include <ATen/Context.h>
 #include <c10/util/Logging.h>
 #include <dlfcn.h>

@@ -12,15 +12,15 @@ namespace {
 // files. The first and the last instant are apart from these, which are merged into higher ones.
 constexpr std::size_t kPoints = 398;
 
-// Of trials that are not about memory the first of a cell is enough for a trace, if no timed step
-// can notice the recording.
+// Returns whether the trial is recorded for a trace. If trials are not about memory, the first one
+// of a cell is enough, and no timed step may notice the recording.
 bool serves_the_trace(const RankContext& context, const plan::Trial& trial) {
   constexpr int kEnough = 2;  // the recorded step, and one in which the others wait for this rank
   return context.spec.launch == 0 && trial.round == 0 && trial.warmup_steps >= kEnough &&
          !context.spec.resident;
 }
 
-// The categories of which there is something.
+// Returns the categories that are not empty.
 std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& bytes) {
   auto named = measure::by_name(bytes);
   std::erase_if(named, [](const auto& item) { return item.second == 0; });

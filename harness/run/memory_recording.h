@@ -1,8 +1,9 @@
 // What rank 0 held over one step of a trial, for pictures and traces of it.
 //
-// On the CPU, where the meter sees every tensor. Recording costs time, so the step must be one that
-// is not timed. Under FSDP, where memory comes and goes with every unit, every trial has it; under
-// other wrappers the first of a cell, where it has two warm-up steps, and not the turns of a gate.
+// It is recorded on the CPU, where the meter sees every tensor. Recording costs time, so the step
+// is one that is not timed. Under FSDP, where every unit allocates and frees memory, every trial
+// records a step; under other wrappers the first trial of a cell does, if it has two warm-up steps.
+// Turns of a gate do not.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The GPU of a rank: which one it takes, with whom it shares it, and what NCCL is told.
+// The GPU of a rank: which one it takes, which ranks share it, and NCCL's variables.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace gradsync::run {
 
 class RankGpu {
  public:
-  // Loads CUDA and takes this rank's GPU. Before anything else of torch is used.
+  // Loads CUDA and takes this rank's GPU. Call before anything else of torch is used.
   // Errors: EnvironmentError where there is no GPU for it.
   RankGpu(const launch::LaunchSpec& spec, const launch::RankPlace& place);
 
@@ -46,7 +46,7 @@ class RankGpu {
   launch::UniqueFd nccl_log_;  // a file in memory; closed: the user keeps NCCL's log
 };
 
-// Returns `what` as what the user can change, where it is an error of NCCL that the user can.
+// Returns `what`, turned into advice if it is an error of NCCL that the user can fix.
 std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what);
 
 }  // namespace gradsync::run

@@ -213,8 +213,9 @@ class Rank {
     int account;  // of its memory
   };
 
-  // The allocator of a GPU keeps one account for all: what other workloads hold would be in the
-  // peak of this one and against its budget. So they go, but for arms that take turns. Collective.
+  // Frees the other workloads, except for arms that take turns. The allocator of a GPU keeps one
+  // account for all, so their memory would be in the peak of this one and against its budget.
+  // Collective.
   void clear_gpu() {
     if (!spec_.resident) workloads_.clear();
     release_gpu();

@@ -1,6 +1,6 @@
-// The rank side of a launch, from the first message of the launcher to the last trial. A resident
-// rank knows no last one: it waits for the next until its launcher ends it. And what it tells the
-// launcher when it cannot go on.
+// The rank side of a launch, from the first message of the launcher to the last trial, and what the
+// rank reports when it fails. A resident rank has no last trial: it waits for the next one until
+// its launcher ends it.
 #pragma once
 
 #include <exception>
@@ -10,11 +10,12 @@
 
 namespace gradsync::run {
 
-// Runs as one rank: joins the process group, runs the trials it was told, sends each one's record.
-// Returns the process's exit status. Every failure is told to the launcher before the return.
+// Runs as one rank: joins the process group, runs the trials it was given, and sends the record of
+// each. Returns the process's exit status. It reports every failure to the launcher before it
+// returns.
 int rank_main();
 
-// Returns what `error`, which reached the rank's top, stands for. `progress`: where the rank was.
+// Returns the failure to report for `error`, which reached main. `progress`: where the rank was.
 coordinate::RankFailure rank_failure(const std::exception& error,
                                      const launch::RankProgress& progress);
 

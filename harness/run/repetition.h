@@ -1,14 +1,15 @@
 // Which micro-batches of a step need not run, where no time is wanted.
 //
 // Under accumulation most micro-batches repeat the one before: the same collectives, and tensors
-// that come and go alike, to the byte. Once one has, so will all after it that declare the same,
-// since nothing has changed that they could depend on; they are then passed over up to the last,
-// which always runs, and the optimizer after it. Their counts are those declared, and a result says
-// of how many (results::LedgerRecord::declared_micro_batches).
+// that come and go in the same way, to the byte. Once one has done so, all after it that declare
+// the same will do so too, since nothing has changed that they could depend on. They are then
+// passed over up to the last, which always runs, and the optimizer after it. Their counts are the
+// declared ones, and a result says how many micro-batches that concerns
+// (results::LedgerRecord::declared_micro_batches).
 //
 // All ranks must pass over the same ones, or one would wait in a collective that the others never
-// begin. When is asked, and what is declared, is the same on all of them by construction; what a
-// rank saw need not be, so all of them vote (comm/agreement.h).
+// begin. The time of the question and the declared collectives are the same on all ranks by
+// construction. What a rank saw need not be, so all of them vote (comm/agreement.h).
 #pragma once
 
 #include <functional>
@@ -30,8 +31,8 @@ class Repetition {
  public:
   using AllSay = std::function<bool(bool yes)>;
 
-  // Of steps with a micro-batch for each item of `declared`, what it communicates. `all_say`
-  // returns whether every rank says yes. The ledger must outlive it.
+  // For steps with one micro-batch per item of `declared`; the item says what it communicates.
+  // `all_say` returns whether every rank says yes. The ledger must outlive it.
   Repetition(const comm::Ledger& ledger, std::vector<sync::Collectives> declared, AllSay all_say);
   // Ends a recording that an exception cut off.
   ~Repetition();
@@ -65,9 +66,9 @@ class Repetition {
   std::map<int, PassedOver> passed_over_;  // by step
 };
 
-// Returns why every micro-batch of `trial` runs; "": those that repeat need not. What it says is
-// the same on every rank. Where no time is wanted, a micro-batch may all the same depend on what no
-// earlier one shows: on its examples, or on a device's queue.
+// Returns why every micro-batch of `trial` runs; "": those that repeat need not run. The answer is
+// the same on every rank. Even where no time is wanted, a micro-batch may depend on something that
+// no earlier one shows: on its examples, or on a device's queue.
 std::string why_all_run(const RankContext& context, Workload& workload, const plan::Trial& trial);
 
 }  // namespace gradsync::run

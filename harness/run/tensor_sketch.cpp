@@ -15,11 +15,11 @@ namespace {
 
 constexpr auto kBuckets = static_cast<std::int64_t>(account::kSketchBuckets);
 constexpr std::int64_t kRow = account::kSketchRow;
-// What is not float32 is copied to it, so many rows at a time: 4 MiB.
+// Numbers of other types are copied to float32, this many rows at a time: 4 MiB.
 constexpr std::int64_t kRowsAtOnce = 256;
 
-// Of places of the first row. The sign of element `index` is sign(row) times sign(place); the
-// first of both is in each of them, and so is in sign(row) once more.
+// Returns the signs of places of the first row. The sign of element `index` is sign(row) times
+// sign(place). The first element's sign is a factor of both, so row_sign() divides it out once.
 at::Tensor place_signs(std::int64_t from, std::int64_t count, const at::Tensor& like) {
   std::vector<double> signs;
   for (std::int64_t i = from; i < from + count; ++i) signs.push_back(account::sketch_sign(i));
@@ -36,7 +36,8 @@ at::Tensor row_signs(std::int64_t from, std::int64_t count, const at::Tensor& li
   return at::tensor(signs, at::kDouble).to(like.options());
 }
 
-// Numbers of one row, from place `from` of it on, signed by their places and added up in buckets.
+// Returns the numbers of one row, from place `from` on, signed by their places and added up in
+// buckets.
 at::Tensor folded(const at::Tensor& numbers, std::int64_t from) {
   const at::Tensor wide = numbers.to(at::kDouble);
   const at::Tensor signed_ones = wide * place_signs(from, wide.numel(), wide);
@@ -45,7 +46,7 @@ at::Tensor folded(const at::Tensor& numbers, std::int64_t from) {
   return at::constant_pad_nd(signed_ones, {before, behind}, 0).view({-1, kBuckets}).sum(0);
 }
 
-// Whole rows, from row `first` of the parameter on.
+// Returns the same for whole rows, from row `first` of the parameter on.
 at::Tensor folded_rows(const at::Tensor& numbers, std::int64_t first) {
   at::Tensor grid = numbers.view({-1, kRow});
   if (grid.scalar_type() != at::kDouble) grid = grid.to(at::kFloat);

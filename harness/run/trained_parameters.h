@@ -11,11 +11,11 @@
 
 namespace gradsync::run {
 
-// Is what was trained still numbers? Gradients that are infinite or NaN take as long and as much
-// memory as others, and would pass unnoticed.
+// Checks that the trained parameters are still finite. Gradients that are infinite or NaN take as
+// long and as much memory as others, and would pass unnoticed.
 //
-// Looked at once, after a block: an optimizer carries what was not finite into its parameters, and
-// there it stays. So nothing of this is inside the clock but a look at each loss, on the CPU.
+// One check after a block is enough: an optimizer carries values that are not finite into its
+// parameters, and there they stay. So the clock covers only a look at each loss, on the CPU.
 //
 // Returns what is wrong with this rank's parameters, in words; empty where all are finite.
 // `first_loss`: number of the first backward of the block whose loss was not finite, if one is

@@ -50,7 +50,8 @@ class Workload {
   const sync::Wrapper& wrapper() const { return *model_; }
   // gradient_bytes and bucket_bytes are what one synchronized micro-batch reduces.
   results::ModelInfo info() const;
-  // What of a micro-batch's data decides about its work; "": nothing does, and all are alike.
+  // Returns the property of a micro-batch's data that decides how much work it is; "": all
+  // micro-batches are equal work.
   std::string reads_back() { return model_->module().reads_back(); }
   bool paced() { return model_->module().compute() == models::Compute::Paced; }
   models::DataLoader& data() { return *data_; }

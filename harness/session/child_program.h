@@ -6,8 +6,8 @@
 
 namespace gradsync::session {
 
-// What becomes of the program's output: its results go where our messages go, or nowhere; its
-// messages where ours go, or nowhere.
+// Where the program's output goes: its results to our messages or nowhere, its messages to ours or
+// nowhere.
 enum class Output { AllToStderr, MessagesToStderr, Nowhere };
 
 // Runs `command` and returns its exit status, or -1 when it cannot start or is killed. Ctrl-C

@@ -53,7 +53,7 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-// What would spoil a number on this machine, for the head of the table.
+// Returns the sources of noise on this machine, for the head of the table.
 std::vector<std::string> warnings_about(const launch::Host& host, const Gpus& gpus) {
   std::vector<std::string> warnings;
   for (const launch::Finding& finding : findings_about(host, gpus)) {

@@ -36,10 +36,10 @@ struct DescribedTopology : results::TopologyShape {
   std::string about;
 };
 
-// How a plan is run. What is unset is null in the file, but for the fields that come with the end
-// of the run, which are absent until then.
+// How a plan is run. An unset field is null in the file, except those that are known at the end of
+// the run, which are absent until then.
 struct Conditions {
-  std::vector<std::string> warnings;  // what would spoil a number
+  std::vector<std::string> warnings;  // what would disturb measurements
   std::string device;
   std::string backend;
   std::optional<std::int64_t> fold_from_bytes;
@@ -57,8 +57,8 @@ struct Conditions {
   std::optional<std::string> data;
   std::uint64_t seed = 0;
   std::string window_rule;
-  std::string timing_reason;       // why its times mean nothing; "": see Build
-  std::string peak_memory_reason;  // why nothing is known of it; "": it is measured
+  std::string timing_reason;       // why its times are invalid; "": see Build
+  std::string peak_memory_reason;  // why it is not known; "": it is measured
   std::map<std::string, DescribedTopology> topologies;
   nlohmann::json links = nlohmann::json::object();  // by network, what each was measured to carry
   std::string start_time;

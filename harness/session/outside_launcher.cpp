@@ -33,7 +33,7 @@ json identity_of(const RunOptions& options, const plan::Plan& plan) {
           {"plan", plan.source},       {"weights", options.weights}, {"data", options.data}};
 }
 
-// Of the interface that was chosen for the ranks of this host; "" where none was.
+// Returns the address of the interface that was chosen for the ranks of this host; "": none was.
 std::string chosen_address(const RunOptions& options) {
   const std::string interface = launch::chosen_interface(
       options.interface, launch::process_environment(), launch::interface_names());

@@ -1,4 +1,4 @@
-// A run whose tasks an outside launcher started: who leads, who follows, and how they meet.
+// A run whose tasks an outside launcher started: which task leads, and how they meet.
 //
 // Every task is this same program with the same plan. Task 0 leads: it runs the plan, writes the
 // results and prints the table. All tasks, the leading one too, host ranks through an agent
@@ -15,8 +15,8 @@
 
 namespace gradsync::session {
 
-// Returns where the user's launcher put this task; nothing where none did or --launcher says so.
-// Errors: ConfigError where the environment makes no sense.
+// Returns where the user's launcher put this task; nothing without a launcher or with --launcher
+// none. Errors: ConfigError where the environment makes no sense.
 std::optional<launch::TaskPlace> place_of(const RunOptions& options);
 
 // Returns the options with the nodes and ranks that an outside launcher started as the one topology

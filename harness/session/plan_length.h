@@ -1,7 +1,7 @@
-// How long a plan will take, said before it starts, and what that rests on: runs that this machine
-// has made under the same conditions, and the law of what a step costs (stats/step_law.h) where a
-// cell has not been seen and those around it have. Nothing else is guessed; without any such run it
-// says so.
+// Estimates how long a plan will take, before it starts. The estimate comes from runs that this
+// machine has made under the same conditions; for a cell that was not measured, from the law of a
+// step's cost (stats/step_law.h) and the cells around it. Nothing else is guessed; without any such
+// run it says so.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,8 +25,8 @@ struct EarlierRun {
 };
 
 // Returns the runs in `folders` that were made as `context` says: on the same host, with as many
-// CPUs, by the same device, backend and threads; newest first, twenty at most. What cannot be
-// read is passed over.
+// CPUs, by the same device, backend and threads; newest first, twenty at most. Runs that cannot be
+// read are ignored.
 std::vector<EarlierRun> earlier_runs(const std::vector<std::string>& folders,
                                      const results::Context& context);
 

@@ -1,4 +1,4 @@
-// The program that a rank is, and what only it can answer: this one has no torch.
+// The program of a rank, and questions that only it can answer: this program has no torch.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ namespace gradsync::session {
 // Errors: EnvironmentError where there is none; it says what works without.
 std::vector<std::string> rank_command();
 
-// Returns what the rank program says of itself. Asked once, which takes torch's start.
+// Returns the rank program's description of itself. It is asked once, which takes as long as
+// torch's start.
 // Errors: as rank_command(); EnvironmentError where it does not start, or is of another build.
 const coordinate::RankAbout& about_ranks();
 
@@ -27,8 +28,8 @@ std::string torch_of_ranks();
 // there, the suite's. Errors: EnvironmentError, as about_ranks().
 std::vector<models::ModelDescription> known_models();
 
-// Returns what a plan has to know of a model that it names, or of the profile at that path. Asks
-// the rank program where the suite has no such model: it may be linked in. Errors: ConfigError
+// Returns what a plan must know about a model that it names, or about the profile at that path.
+// Asks the rank program where the suite has no such model: it may be linked in. Errors: ConfigError
 // naming the models there are, or what is wrong with the profile.
 models::ModelDescription find_model(const std::string& name);
 

@@ -1,5 +1,4 @@
-// What `gradsync run` was told on the command line, and what it shares with other commands that run
-// trials.
+// The options of `gradsync run`, which other commands that run trials share.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ struct RunOptions {
   double join_timeout_s = 300;    // until every task has joined
   std::string interface;          // of this host, for its ranks; "": as the environment says
   std::string started_by;         // the outside launcher that made the topology; "": none did
-  bool takes_turns = false;       // the ranks are an arm's, and wait to be told their trials
+  bool takes_turns = false;       // the ranks are an arm's, and wait for their trials
   bool resume = false;
   bool force = false;
   bool dry_run = false;
@@ -30,18 +29,18 @@ struct RunOptions {
   bool json = false;
 };
 
-// Errors: ConfigError where --resume or --force is given without --out.
+// Throws ConfigError if --resume or --force is given without --out.
 void check_directory_flags(const RunOptions& options);
 
 // Returns the plan with every override applied, and validated (validate_plan.h).
 // Errors: ConfigError.
 plan::Plan checked_plan(const RunOptions& options);
 
-// Returns what tells another gradsync this plan: its file, as found from here, every override,
-// --weights and --data.   Errors: ConfigError where there is no such plan.
+// Returns the arguments that give this plan to another gradsync: its file, as found from here,
+// every override, --weights and --data.   Errors: ConfigError if there is no such plan.
 std::vector<std::string> plan_arguments(const RunOptions& options);
 
-// Errors: EnvironmentError where the plan's device is none of this build's or this machine's.
+// Throws EnvironmentError if this build or this machine does not have the plan's device.
 void require_device(const plan::Plan& plan);
 
 }  // namespace gradsync::session

@@ -1,5 +1,5 @@
-// From a launch of a plan to what the coordinator can run: what its ranks are told, how they are
-// started, and the network between them.
+// Turns a launch of a plan into one that the coordinator can run: the specification for its ranks,
+// how they are started, and the network between them.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,12 @@
 
 namespace gradsync::session {
 
-// Whether the user keeps times of ranks that wait for cores which other processes use:
+// Returns whether the user keeps times of ranks that wait for cores which other processes use:
 // GRADSYNC_BUSY_TIMES=keep in the environment. For machines that are never quiet.
 bool keeps_busy_times();
 
-// Of one plan. A topology's network is made once and kept for the next launch.
+// Makes the launches of one plan runnable. A topology's network is made once and kept for the next
+// launch.
 class RunnableLaunches {
  public:
   // "TOPOLOGY / SCALE" names a network.
@@ -33,10 +34,10 @@ class RunnableLaunches {
                    FabricMade fabric_made);
 
   // Returns why ranks that run `cell` would not fit into the memory of their machine, by an
-  // estimate; "" where they do or nothing is declared.
+  // estimate; "" if they fit or if there is no estimate.
   std::string lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const;
 
-  // Returns what a rank that runs `cell` holds at most by the formula; nothing: none is declared.
+  // Returns the predicted peak memory of a rank that runs `cell`; nothing: there is no prediction.
   // Errors: ConfigError for a bad profile.
   std::optional<std::int64_t> predicted_peak(const plan::Launch& launch,
                                              const plan::Cell& cell) const;
@@ -48,7 +49,8 @@ class RunnableLaunches {
 
  private:
   launch::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
-  // What a rank may hold, in bytes, where all of a machine hold the same; nothing: not known.
+  // Returns how many bytes a rank may hold if all ranks of a machine hold the same; nothing: not
+  // known.
   std::optional<std::int64_t> memory_per_rank(const launch::LaunchSpec& spec) const;
   launch::SpawnOptions spawn_options(const launch::LaunchSpec& spec) const;
   bool stands_alone() const { return plan_.backend == "fake"; }

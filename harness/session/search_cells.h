@@ -1,5 +1,6 @@
-// What `gradsync search` finds in the cells of a plan, by trials that are as real as those of a
-// run: the edge of what fits, or the fastest way of each work that fits into its budget of memory.
+// Searches the cells of a plan for `gradsync search`, by trials that are as real as those of a run:
+// for the edge of what fits, or for the fastest way of each work that fits into its budget of
+// memory.
 #pragma once
 
 #include <vector>
@@ -17,9 +18,10 @@ namespace gradsync::session {
 void search_cells(Session& session, const plan::Plan& plan, const SearchQuestion& question,
                   std::vector<summary::SearchedCell>& found);
 
-// Races: runs the cells of `plan` launch by launch: not at all where the formula says that a cell
-// does not fit, and no more once it is out (summary/race.h). Ends when every work has one left, or
-// after the launches of its part. `race` holds what is known at any time. Errors: as Session::run.
+// Races: runs the cells of `plan` launch by launch. A cell that does not fit by the formula does
+// not run, and a cell that is out of the race stops (summary/race.h). Ends when every work has one
+// left, or after the launches of its part. `race` holds what is known at any time. Errors: as
+// Session::run.
 void find_fastest(Session& session, const plan::Plan& plan, summary::Race& race);
 
 // Returns Ok: every work has a fastest. Unfit: in some nothing fits. Failed: a trial failed, or

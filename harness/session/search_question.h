@@ -1,4 +1,4 @@
-// What `gradsync search` was asked: which axis, between which ends, in which plan.
+// The question of `gradsync search`: which axis, between which ends, in which plan.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct SearchQuestion {
   int checks = 2;
 };
 
-// Errors: ConfigError for an axis that cannot be searched, or ends that are none of its values.
+// Throws ConfigError for an axis that cannot be searched, or ends that are no values of it.
 SearchQuestion read_question(const SearchOptions& options);
 
 // Returns the plan whose cells are to be searched: every axis but the one in question as the plan
@@ -42,7 +42,8 @@ plan::Plan plan_of(const SearchQuestion& question, RunOptions options);
 // where the options ask for an axis as well, or leave open what there is to fit into.
 plan::Plan plan_of_race(const SearchOptions& options);
 
-// The value of `axis` in `cell`, and `cell` with another. `axis` is one that can be searched.
+// Return the value of `axis` in `cell`, and `cell` with another value. `axis` is one that can be
+// searched.
 std::int64_t value_of(const plan::Cell& cell, const std::string& axis);
 plan::Cell with_value(plan::Cell cell, const std::string& axis, std::int64_t value);
 

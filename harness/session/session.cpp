@@ -31,7 +31,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// Of an earlier context: kept as it was written, whatever a link was measured by then.
+// The links of an earlier context, kept as they were written, whatever was measured then.
 struct EarlierLinks {
   json links = json::object();
 };

@@ -40,8 +40,8 @@ class Session {
   // Errors: as run().
   void run_some(const plan::Part& part, const std::vector<plan::Cell>& cells, int launch);
 
-  // What a rank that runs `cell` will hold at most by the formula, in bytes; nothing where none is
-  // declared. Errors: ConfigError for a bad profile.
+  // Returns the predicted peak memory of a rank that runs `cell`, in bytes; nothing: there is no
+  // prediction. Errors: ConfigError for a bad profile.
   std::optional<std::int64_t> predicted_peak(const plan::Part& part, const plan::Cell& cell) const;
 
   // Writes result.json with `status` as its exit status, and returns it; nothing is printed.
@@ -58,11 +58,11 @@ class Session {
  private:
   void resume_earlier();
   void run_one(const plan::Launch& launch);
-  // Says how long these will take, as far as anything tells.
+  // Says how long these will take, as far as it is known.
   void announce_length(const std::vector<plan::Launch>& launches) const;
-  // Of what is not planned nothing is said.
+  // Shows the progress of `planned`. Trials that are not planned are not shown.
   void show_progress_of(std::vector<text::PlannedTrial> planned);
-  // Why this cell cannot run here; empty: it can.
+  // Returns why this cell cannot run here; empty: it can.
   std::string obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const;
   // Returns what runs `trials`; nothing, with the trials recorded as skipped, where this
   // machine cannot make its network.

@@ -1,5 +1,5 @@
-// Whether a plan can run at all, said before any rank starts: the one place for what its reader
-// cannot judge, since it takes knowing the models, the topologies and how the plan is to be used.
+// Checks whether a plan can run at all, before any rank starts. These checks need the models, the
+// topologies and the use of the plan, so its reader cannot make them.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct PlanUse {
   std::string launcher = "";  // that started the program; "": none did
 };
 
-// Errors: ConfigError with the plan's file, the field, what it has and what was expected, for the
-// first thing that no rank could do. Models that are linked into the rank program are asked for
-// there, and may refuse more (a rank then says so).
+// Throws ConfigError with the plan's file, the field, what it has and what was expected, for the
+// first error. Models that are linked into the rank program are asked for there, and may refuse
+// more (a rank then says so).
 void validate_plan(const plan::Plan& plan, const PlanUse& use);
 
 }  // namespace gradsync::session

@@ -24,7 +24,7 @@ std::string why_too_few(std::size_t launches) {
                      launches == 1 ? "launch" : "launches", kFewestLaunches);
 }
 
-// Of two means: each, and the variances and covariance of their errors.
+// Two means, and the variances and covariance of their errors.
 struct Means {
   double a = 0;
   double b = 0;

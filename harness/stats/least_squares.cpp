@@ -9,13 +9,14 @@ namespace gradsync::stats {
 namespace {
 
 constexpr int kMostSweeps = 60;
-// Sketches are of fp32 numbers: what is left over by rounding is at least this share of y.
+// Sketches are made from fp32 numbers: rounding alone leaves at least this share of y.
 constexpr double kRounding = 1e-7;
-// Of columns of length 1. Smaller: columns that differ by rounding alone count as different.
+// Smaller eigenvalues count as 0, for columns of length 1. Smaller: columns that differ only by
+// rounding count as different.
 constexpr double kDependent = 1e-10;
-// A column this much shorter than the longest is none.
+// A column this much shorter than the longest counts as absent.
 constexpr double kAbsent = 1e-10;
-// Part of a unit vector by which two columns that cannot be told apart are said to belong together.
+// Part of a unit vector from which on two dependent columns are put into one group.
 constexpr double kTogether = 0.02;
 
 // Turns rows and columns p and q of the matrix, and of the vectors, so that its entry (p, q) is 0.

@@ -4,11 +4,11 @@
 //
 //   w = sum_k v_k v_k'b / l_k,    var(w_i) = s^2 sum_k v_ki^2 / l_k,    s^2 = rss / (n - rank)
 //
-// over those l_k that are not 0: the weights of least length that leave least over. How far what is
-// left over is magnified in them is the condition number sqrt(l_max / l_min) of the columns.
+// over those l_k that are not 0: the shortest weights with the least residual. The condition number
+// sqrt(l_max / l_min) of the columns says how much the residual is magnified in them.
 //
-// Weights can be told apart where columns are linearly independent: at most as many as there are
-// equations. Of columns that are equal only the sum of their weights is known, and that is said.
+// Weights can be separated if their columns are linearly independent: at most as many as there are
+// equations. For equal columns only the sum of their weights is known, and the result says so.
 //
 // Source: Golub and Van Loan, "Matrix Computations", 4th edition, 5.5 and 8.5.
 #pragma once
@@ -30,11 +30,11 @@ struct EigenSystem {
 // Cost: some ten times size^3; 128 unknowns take a fraction of a second.
 EigenSystem symmetric_eigen(std::vector<double> matrix, std::size_t size);
 
-// What is known of one unknown.
+// What is known about one unknown.
 struct FittedWeight {
   enum class Kind {
     Known,
-    Apart,   // not to be told apart from others; `weight` is the mean of their weights
+    Apart,   // inseparable from others; `weight` is the mean of their weights
     Absent,  // its column is 0: it contributed nothing
   };
   Kind kind = Kind::Known;
@@ -62,10 +62,10 @@ class Equations {
   std::size_t unknowns() const { return unknowns_; }
   std::size_t count() const { return count_; }
 
-  // Returns the weights of least length that leave least over. What is left of a y of 0 is 0.
+  // Returns the shortest weights with the least residual. The residual of a y of 0 is 0.
   Fit solve() const;
 
-  // Returns what the given weights leave over, as Fit::left_over.
+  // Returns the residual of the given weights, as Fit::left_over.
   double left_over(std::span<const double> weights) const;
 
  private:

@@ -1,7 +1,7 @@
 // What a handful of numbers says by itself: mean, median, spread, quantiles.
 //
-// No assumption is made about where the numbers came from; whether they are independent is the
-// business of launch_interval.h. Pure functions, any unit in, the same unit out.
+// No assumption is made about the source of the numbers; launch_interval.h treats whether they are
+// independent. Pure functions, any unit in, the same unit out.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +32,10 @@ double mean(const std::vector<double>& values);
 // of R and NumPy, so that a reader who recomputes it gets the same digits.
 double quantile(std::vector<double> values, double p);
 
-// Returns by how much differences are shifted: the Hodges-Lehmann estimate, the median of the means
-// of all pairs of them (each also with itself), deaf to an outlier. `differences` must not be
-// empty. Cost: n^2 log n for n of them. Source: Hollander, Wolfe and Chicken, "Nonparametric
-// Statistical Methods", 2014, section 3.2.
+// Returns the shift of the differences: the Hodges-Lehmann estimate, the median of the means of all
+// pairs of them (each also with itself), deaf to an outlier. `differences` must not be empty. Cost:
+// n^2 log n for n of them. Source: Hollander, Wolfe and Chicken, "Nonparametric Statistical
+// Methods", 2014, section 3.2.
 double hodges_lehmann(const std::vector<double>& differences);
 
 }  // namespace gradsync::stats

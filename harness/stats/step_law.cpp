@@ -57,7 +57,7 @@ void eliminate(Normal& normal, std::size_t column) {
   }
 }
 
-// Nothing where a column is, but for rounding, a sum of others.
+// Returns the solution; nothing if a column is, apart from rounding, a sum of others.
 std::optional<Vector> solve(Normal normal) {
   constexpr double kOfItsOwn = 1e-9;
   const Vector lengths = scale(normal);

@@ -4,8 +4,8 @@
 //
 // of m micro-batches that cost c each, s of which also reduce gradients, a each, and f once per
 // step, whatever it holds (the optimizer). With strategies that synchronize every micro-batch (s =
-// m) and once per step (s = 1), over several m, the three costs come apart: the one shows c + a,
-// the other c, and f + a is what is left of the other.
+// m) and once per step (s = 1), over several m, the three costs can be separated: per micro-batch,
+// the one shows c + a and the other c, and f + a is the rest of the other.
 #pragma once
 
 #include <optional>
@@ -33,15 +33,16 @@ struct StepLaw {
 };
 
 // Returns the law with the least sum of squared errors, relative ones, since a long step varies by
-// more seconds than a short one; nothing where the points do not tell the three costs apart (fewer
-// than three, or one strategy alone).
+// more seconds than a short one; nothing if the points do not separate the three costs (fewer than
+// three, or one strategy alone).
 // Errors: InternalError where a time is not positive.
 // Source: ordinary least squares by its normal equations, each point weighted by 1 / T.
 std::optional<StepLaw> fit_step_law(const std::vector<StepPoint>& points);
 
-// Returns for each point whether it is kept from the fit, to check the law by: of the different
-// numbers of micro-batches, in ascending order, every second one. So the least is fitted, some lie
-// between fitted ones, and of an even number of them the largest lies beyond.
+// Returns for each point whether it is held out of the fit, to check the law: those with every
+// second of the different numbers of micro-batches, in ascending order. So the smallest number is
+// fitted, some lie between fitted ones, and if there is an even number of them, the largest lies
+// beyond.
 std::vector<bool> held_out(const std::vector<StepPoint>& points);
 
 // A law beside the points that it has not seen.
@@ -50,9 +51,9 @@ struct CheckedStepLaw {
   std::vector<bool> held_out;  // of each point
 };
 
-// Returns the law that is fitted without the points held out; where those left do not tell the
-// costs apart, the one that is fitted to all, with none held out; nothing where those do not
-// either.
+// Returns the law that is fitted without the points held out. If the remaining points do not
+// separate the costs, returns the law that is fitted to all, with none held out; nothing if those
+// do not separate them either.
 std::optional<CheckedStepLaw> fit_and_check_step_law(const std::vector<StepPoint>& points);
 
 }  // namespace gradsync::stats

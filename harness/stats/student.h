@@ -1,9 +1,8 @@
-// What a few independent values of a normal distribution say of their mean, by Student's t, and how
-// far the largest of them lies above it.
+// What a few independent values of a normal distribution say about their mean, by Student's t, and
+// how far the largest of them lies above it.
 //
-// Published numbers, of which three runs are all there is, launches of a plan
-// (stats/launch_interval.h), and whole starts of a gate's ranks are such values. The steps of one
-// launch are not.
+// Such values are published numbers, of which only three runs exist, launches of a plan
+// (stats/launch_interval.h), and whole starts of a gate's ranks. The steps of one launch are not.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // How much values vary inside a group, and how much groups vary beside that.
 //
 // Turns of one start of the processes share where memory and threads happened to land, so a start
-// is a group: what varies between starts does not get smaller with more turns, only with more
+// is a group: the variation between starts does not get smaller with more turns, only with more
 // starts.
 #pragma once
 
@@ -18,7 +18,7 @@ struct VarianceComponents {
 
 // Returns the components of one-way analysis of variance with random groups, which need not be of
 // one size: the mean square within, and the mean square between less that, over the size of a
-// group. What comes out negative is 0. Empty groups do not count.
+// group. Negative components become 0. Empty groups do not count.
 // Source: Snedecor and Cochran, "Statistical Methods", 8th edition, 1989, sections 13.3 and 13.6.
 VarianceComponents variance_components(const std::vector<std::vector<double>>& groups);
 

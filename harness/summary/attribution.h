@@ -2,14 +2,13 @@
 // compute, what it computed twice, copies of what was reduced or offloaded, casts, a late peer, or
 // the wire.
 //
-// A step is an instant after another in which the rank's thread either did something of its own
-// (any phase but these and what lies between phases), made activations again that checkpointed
-// units had not kept (phase "recompute"), copied what had been reduced to where it belongs (phase
-// "copy"), copied what is offloaded (phase "offload"), copied to another type (phase "cast"), or
-// only waited (phase "wait"). Of the waiting, the part in which a collective of the rank was in
-// flight is exposed communication (measure/step_recorder.h). Each such instant is charged to one
-// collective, the one issued first of those in flight: what was issued after it stands in line
-// behind it.
+// At each instant of a step, the rank's thread either computed activations again that checkpointed
+// units had not kept (phase "recompute"), copied reduced gradients to where they belong (phase
+// "copy"), copied offloaded tensors (phase "offload"), copied to another type (phase "cast"), only
+// waited (phase "wait"), or did something of its own (any other phase, and the time between
+// phases). Waiting while a collective of the rank was in flight is exposed communication
+// (measure/step_recorder.h). Each such instant is charged to one collective, the one in flight that
+// was issued first: later ones queue behind it.
 //
 //   own compute   the thread worked, or nothing was in flight
 //   recompute     it ran checkpointed units again, in backward
@@ -40,7 +39,7 @@
 
 namespace gradsync::summary {
 
-// The clocks of a run's hosts, laid over each other: what its context says of them.
+// The clocks of a run's hosts, aligned with each other by its context.
 //
 // Every rank's times are on its own host's steady clock. Ranks that this program started itself
 // share one, also across namespaces. Under an outside launcher the leading task compared the hosts'
@@ -60,7 +59,7 @@ class HostClocks {
   };
 
   // Returns nothing where the node's clock was not compared: the run was interrupted, the task was
-  // gone by then, or earlier trials were made under another start, whose clocks nobody knows.
+  // gone by then, or earlier trials were made under another start, whose clocks are not known.
   std::optional<Offset> of(int node) const;
 
  private:
@@ -94,13 +93,13 @@ struct AttributedStep {
 };
 
 // Returns when the step whose timeline the trial has, the last timed one, began on each rank, in
-// the order of its ranks and in seconds since it began on the first. Empty where that cannot be
-// told, and `why_unknown` says why.
+// the order of its ranks and in seconds since it began on the first. Empty if that is not known,
+// and `why_unknown` says why.
 std::vector<double> step_starts_s(const results::TrialRecord& trial, const HostClocks& clocks,
                                   std::string& why_unknown);
 
-// Returns the parts of that step. Unknown where the ranks' times cannot be laid over each other, or
-// the ranks did not take part in the same collectives.
+// Returns the parts of that step. Unknown if the ranks' clocks cannot be aligned, or if the ranks
+// did not take part in the same collectives.
 AttributedStep attribute_step(const results::TrialRecord& trial, const HostClocks& clocks);
 
 // Returns the mean over those of `trials` whose parts are known; its collectives are gathered by

@@ -1,9 +1,9 @@
 // The fastest way to train the same model on the same machines: across strategies and those options
 // that change how a step communicates and not what it trains on.
 //
-// Honest: every cell passed the same checks of what it communicates, was measured in the same
-// rounds and synchronizes before the optimizer steps. What is sent in fewer bytes is rounded, so
-// the fastest that sends whole gradients has an entry of its own.
+// Every cell passed the same checks of what it communicates, was measured in the same rounds and
+// synchronizes before the optimizer steps. Compressed gradients are rounded, so the fastest cell
+// that sends whole gradients has an entry of its own.
 #pragma once
 
 #include <vector>

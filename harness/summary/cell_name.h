@@ -1,4 +1,4 @@
-// What a cell is called where it stands among others: in the rows of a table, and in sentences.
+// The name of a cell among others: in the rows of a table, and in sentences.
 //
 // Made once for all cells that stand together, since a name says what they differ in.
 #pragma once
@@ -18,15 +18,15 @@ struct VaryingValue {
   std::string text;  // "fp16"
 };
 
-// How reshard_after_forward is said where it varies: as it is, or by PyTorch's name for it.
+// How a name shows reshard_after_forward if it varies: as it is, or by PyTorch's name for it.
 enum class Sharding { AsParameter, ByName };
 
 struct CellName {
   text::TopologyLabel topology;
-  // In a table the topology is told once for all of its rows: its shape in the first, its links in
-  // the second; one of a single row has both in it.
+  // A table names the topology once for all of its rows: its shape in the first row, its links in
+  // the second; a single row has both.
   std::string topology_in_table;
-  // The same parameters for each of the cells: all that differ, but for topology and strategy.
+  // The same parameters for each of the cells: all that differ, without topology and strategy.
   std::vector<VaryingValue> varying;
   std::string sharding;  // "FULL_SHARD" (labels.h)
   std::string strategy;  // its label
@@ -35,11 +35,12 @@ struct CellName {
   std::vector<std::string> heads() const;
   std::vector<std::string> texts() const;
 
-  // ", model mlp, compression fp16": what varies, but for parameters that are `told` elsewhere.
+  // Returns ", model mlp, compression fp16": what varies, without parameters that are named
+  // elsewhere.
   std::string varying_text(const std::set<std::string>& told = {},
                            Sharding sharding = Sharding::AsParameter) const;
 
-  // "2 nodes x 1 rank, 1 Gbit/s, model mlp": where it ran, and what varies.
+  // Returns "2 nodes x 1 rank, 1 Gbit/s, model mlp": where it ran, and what varies.
   std::string place() const { return topology.text() + varying_text(); }
 };
 

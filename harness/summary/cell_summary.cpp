@@ -150,7 +150,8 @@ double inequality(const TrialAccount& account) {
   return std::max(account.weight_max - 1, 1 - account.weight_min);
 }
 
-// Of the trial whose weights are farthest from equal; of those that have none, the first reason.
+// Returns the account of the trial whose weights are farthest from equal; if no trial has one, the
+// first reason.
 Known<TrialAccount> account_of(const Trials& trials) {
   const TrialRecord* shown = nullptr;
   std::string why_not;
@@ -194,7 +195,7 @@ Known<std::int64_t> peak_of(const Trials& trials, Bytes field, const std::string
   return *(highest->*field);
 }
 
-// Of the rank whose peak is the cell's.
+// Returns the composition on the rank whose peak is the cell's.
 Known<BytesByCategory> composition_of(const Trials& trials, const std::string& if_unknown) {
   const auto says = [](const RankRecord& rank) { return !rank.peak_by_category.empty(); };
   const RankRecord* highest = highest_rank(trials, &RankRecord::peak_allocated_bytes, says);
@@ -216,8 +217,8 @@ void add_peaks(CellResult& out, const results::Context& context, const Trials& t
               on_cpu ? "estimated only in launches with FSDP or a memory budget" : no_peak);
 }
 
-// Of the trial in which the ranks were farthest apart at its end; nothing for a model without batch
-// normalization, or one rank.
+// Returns the spread of the trial in which the ranks were farthest apart at its end; nothing for a
+// model without batch normalization, or for one rank.
 std::optional<StatisticsSpread> widest_spread(const Trials& trials) {
   std::optional<StatisticsSpread> widest;
   for (const TrialRecord* trial : trials) {

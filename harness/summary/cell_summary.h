@@ -1,4 +1,4 @@
-// The numbers of one cell, from its trials that ended well. What is not known says why.
+// The numbers of one cell, from its trials that ended well. An unknown number has a reason.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace gradsync::summary {
 
-// Returns why the times of this cell mean nothing, or "" where they mean something: a debug or
-// sanitizer build (`timing_valid` of the context), or more ranks than cores computing for real
+// Returns why the times of this cell are invalid, or "" if they are valid: a debug or sanitizer
+// build (`timing_valid` of the context), or more ranks than cores computing for real
 // ("timing_valid": false in a trial's model_info; "timing_reason" beside it says more).
 std::string timing_objection(const results::Context& context, const CellGroup& group);
 

@@ -34,8 +34,8 @@ Finding without_ratio(const CellResult& cell, const Known<StepRatio>& ratio) {
                                   ratio.why_not().empty() ? "no comparison" : ratio.why_not())};
 }
 
-// `decide` of the interval, where there is one; `subject` and `of`: what is compared with what.
-// `open`: what is said of an interval that decides nothing.
+// Returns the finding that `decide` makes of the interval, if there is one. `subject` and `of`:
+// what is compared with what. `open`: the words for an interval that decides nothing.
 template <typename Decide>
 Finding finding_of(const StepRatio& ratio, const std::string& subject, const char* of,
                    const std::string& open, const Decide& decide) {

@@ -1,4 +1,5 @@
-// What one setting of a run says of a claim of the guide (guide_claims.h says how each is decided).
+// The evidence of one setting of a run for a claim of the guide (guide_claims.h says how each is
+// decided).
 #pragma once
 
 #include <optional>
@@ -15,19 +16,21 @@ struct Finding {
   std::optional<results::Ratio> effect = std::nullopt;
 };
 
-// Of the row that synchronizes in every micro-batch: that this costs.
+// Judges the claim that synchronizing in every micro-batch costs time, by the row that does.
 Finding costs(const results::CellResult& cell);
 
-// That no_sync around backward alone saves nothing; `baseline` is the row without any.
+// Judges the claim that no_sync around backward alone saves nothing; `baseline` is the row without
+// any no_sync.
 Finding saves_nothing(const results::CellResult& improper, const results::CellResult& baseline);
 
-// That accumulate does as well as no_sync.
+// Judges the claim that accumulate does as well as no_sync.
 Finding does_as_well(const results::CellResult& accumulate);
 
-// Of the rows that synchronize in every micro-batch: that this costs more between nodes.
+// Judges the claim that synchronizing in every micro-batch costs more between nodes, by the rows
+// that do.
 Finding costs_more(const results::CellResult& between, const results::CellResult& within);
 
-// That no_sync runs out of memory where sync_each_batch fits: `none` and `each`.
+// Judges the claim that no_sync runs out of memory where sync_each_batch fits: `none` and `each`.
 Finding runs_out(const results::CellResult& none, const results::CellResult& each);
 
 }  // namespace gradsync::summary

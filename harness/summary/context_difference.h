@@ -1,8 +1,8 @@
 // What differs between the contexts of two runs, and what that does to a comparison of their times.
 //
-// Counts and bytes compare whatever the machine. Times do only where everything that makes a step
-// longer or shorter is the same, but for what is being compared: versions of torch and of this
-// program are no obstacle, another processor is.
+// Counts and bytes can be compared between any machines. Times can be compared only if everything
+// else that makes a step longer or shorter is the same: other versions of torch or of this program
+// are no obstacle, another processor is.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,11 +21,11 @@ enum class EffectOnTimes { ForbidsTimes, Warns, None };
 std::string to_string(EffectOnTimes effect);  // "forbids_times", "warns", "none"
 
 // Two self-tests of a link that are within this of each other found the same link. Larger: a link
-// that another process slows down passes for the one it was.
+// that another process slows down counts as unchanged.
 inline constexpr double kSameRateWithin = 0.02;
-// Further apart than that they warn, up to this: a self-test is short, and on a busy host those of
-// one and the same link came out between 0.82 and 1.00 of its rate. Larger: a link that does not
-// carry what it is set to passes for a busy host.
+// Larger differences, up to this, warn: a self-test is short, and on a busy host the self-tests of
+// one link found between 0.82 and 1.00 of its rate. Larger: a link that does not carry its set rate
+// counts as a busy host.
 inline constexpr double kBusyRateWithin = 0.25;
 // Shares of stolen CPU time, and load averages per CPU, further apart than this are a difference.
 inline constexpr double kSameStealWithin = 0.01;
@@ -42,13 +42,13 @@ struct ContextDifference {
   bool concerns(const results::Parameters& cell) const;
 };
 
-// Returns the differences between the contexts of two results as they were written: what forbids
-// times first, then by field. What a topology or a link is set to forbids; what a link was measured
-// to carry forbids only where it is far off. A variable of the environment that one of them had, or
-// had another value of, forbids; where an older file does not tell, it warns. Topologies and
-// links are compared where both runs have them. A field that would forbid a comparison but is
-// unknown (null or absent) in one run only warns, and so does a field that is not known here.
-// "timing_valid" false is listed even where both runs have it.
+// Returns the differences between the contexts of two results as they were written: those that
+// forbid a comparison of times first, then by field. A different setting of a topology or a link
+// forbids; a different measurement of a link forbids only if it is far off. A variable of the
+// environment that only one of them had, or that had another value, forbids; if an older file does
+// not say, it warns. Topologies and links are compared if both runs have them. A field that would
+// forbid a comparison but is unknown (null or absent) in one run only warns, and so does a field
+// that is not known here. "timing_valid" false is listed even where both runs have it.
 std::vector<ContextDifference> context_differences(const nlohmann::json& a,
                                                    const nlohmann::json& b);
 

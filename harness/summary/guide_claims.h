@@ -1,4 +1,4 @@
-// What the guide "Gradient Synchronization" says, held against one run: each claim with a verdict,
+// What the guide "Gradient Synchronization" says, compared with one run: each claim with a verdict,
 // the settings it rests on, and in each of them the effect with its interval.
 //
 // Nothing is computed here: ratios, intervals and peaks are those of the result, as its tables have
@@ -8,8 +8,8 @@
 //   it saves nothing     the interval leaves no saving beyond the margin; it saves where the whole
 //                        interval lies beyond, or where fewer bytes were moved, which is exact
 //   it does as well      the whole interval is within the margin; it does not where all of it is
-//   not larger between nodes the intervals of the two slowdowns do not touch runs out of memory
-//   exact: one ended out of memory and the other did not
+//   more between nodes   the intervals of the two slowdowns do not touch
+//   runs out of memory   exact: one ended out of memory and the other did not
 // Everything else is undecided, and so are times without an interval: below three launches.
 #pragma once
 
@@ -26,7 +26,7 @@ enum class GuideVerdict { Holds, DoesNotHold, Undecided, NotMeasured };
 // "holds here", "does not hold here", "undecided", "not measured here"
 std::string to_string(GuideVerdict verdict);
 
-// What one setting of the run (all but the strategy) says of a claim.
+// The evidence of one setting of the run (all but the strategy) for a claim.
 struct GuideEvidence {
   std::string part;                      // "" where the plan has no parts
   std::string place;                     // "2 nodes x 1 rank, 1 Gbit/s"
@@ -53,8 +53,8 @@ struct GuideClaim {
 };
 
 // Returns the five claims in the guide's order, whatever the run measured. A claim about times does
-// not hold where one setting says so, and holds where all do. That about memory is about there
-// being such a budget: it holds where one setting says so.
+// not hold where one setting says so, and holds where all do. The claim about memory says that such
+// a budget exists: it holds if one setting says so.
 std::vector<GuideClaim> guide_claims(const std::vector<PartView>& parts);
 
 }  // namespace gradsync::summary

@@ -1,7 +1,7 @@
 // The timed blocks of a cell, launch by launch: what every mean and ratio of times is made from.
 //
 // A launch's mean step is the elapsed time of its blocks over their steps (results/block_time.h);
-// each launch counts alike, however many rounds of it ended well.
+// all launches have the same weight, however many of their rounds ended well.
 #pragma once
 
 #include <vector>

@@ -165,7 +165,7 @@ std::vector<const TrialRecord*> trials_of_setting(const results::Context& contex
   return trials;
 }
 
-// Of one launch; nothing where a term is not known.
+// Returns the terms of one launch; nothing if one is not known.
 std::optional<SyncTerms> terms_of(const std::vector<const TrialRecord*>& row,
                                   const std::vector<const TrialRecord*>& setting,
                                   const Link& link) {

@@ -1,4 +1,4 @@
-// What a step takes at least on its link, and so what is left to gain.
+// The shortest possible step on a link, and so how much is left to gain.
 //
 // The terms of a step of m micro-batches, s of them synchronized over a link of known rate:
 //
@@ -11,8 +11,9 @@
 //       link lets through at once.
 //   f   the optimizer.
 //
-// However buckets are cut and hidden, a synchronized micro-batch computes (c), sends everything
-// after the first bucket is there (r + W), and sends the last bucket after all is computed (c + w):
+// However buckets are divided and overlapped, a synchronized micro-batch computes (c), sends
+// everything after the first bucket is there (r + W), and sends the last bucket after all is
+// computed (c + w):
 //
 //   step >= f + (m - s) c + s max(c, r + W, c + w)
 //

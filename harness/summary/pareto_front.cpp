@@ -47,7 +47,7 @@ std::pair<std::string, nlohmann::json> work_of(const Measured& one) {
   return {one.group->part, without_levers(one.group->cell).written()};
 }
 
-// Strategies that hold the same are told apart elsewhere.
+// Returns whether levers other than the strategy vary: other pages compare strategies.
 bool levers_vary(const std::vector<const Measured*>& list) {
   const auto but_strategy = [](const Measured* one) {
     return one->group->cell.without({"strategy"});

@@ -1,7 +1,7 @@
-// Memory against time: of the ways to do the same work, those that nobody can better in both.
+// Memory against time: the ways to do the same work that no other way beats in both.
 //
 //   s/step
-//    | x                   x  holds more and is slower than another: nobody needs it
+//    | x                   x  holds more and is slower than another: useless
 //    |   o                 o  on the front: less memory costs time
 //    |      o  x
 //    |            o
@@ -20,7 +20,7 @@ namespace gradsync::summary {
 // The names of the parameters that trade memory for time (plan::Axis), the strategy among them.
 const std::set<std::string>& levers();
 
-// Whether a cell has this lever at another value than its default.
+// Returns whether a cell has this lever at another value than its default.
 bool is_pulled(const results::Parameters& cell, const std::string& lever);
 
 // Returns what a cell shares with all that do the same work.
@@ -30,9 +30,9 @@ results::Parameters without_levers(results::Parameters cell);
 // a time and a peak, where levers other than the strategy vary. Ways that only lead to DDP
 // (text/labels.h) are none of them: some never synchronize. `cells`: one for each group.
 //
-// Whether a point is on the front its mean decides. It was chosen for it, and chance chooses, too:
-// so the interval of its ratio to the fastest is one that holds for all pairs of points at once
-// (Bonferroni's inequality).
+// The mean decides whether a point is on the front. Chance influences that choice, so the interval
+// of its ratio to the fastest is one that holds for all pairs of points at once (Bonferroni's
+// inequality).
 std::vector<results::ParetoFront> pareto_fronts(const std::vector<CellGroup>& groups,
                                                 const std::vector<results::CellResult>& cells);
 

@@ -1,5 +1,5 @@
-// One part of a result, as its tables and sentences see it: what they ask of it again and again
-// (names of its cells, what varies, which cells belong together) is found once, when it is made.
+// One part of a result, for its tables and sentences: the facts that they all need (names of its
+// cells, what varies, which cells belong together) are found once, when it is made.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct PartView {
   std::string about;                 // from the plan; may be empty
   std::vector<CellView> cells;       // in the order of the result
   std::vector<Setting> settings;     // in that order, too
-  std::vector<std::string> varying;  // parameters that differ, but for topology and strategy
+  std::vector<std::string> varying;  // parameters that differ, without topology and strategy
   bool timing_valid = true;          // of the run (results::Context)
   bool is_on_nccl = false;           // its times of collectives are NCCL's
   bool is_paced = false;             // any of its cells

@@ -41,7 +41,7 @@ bool races(const Contender* one) {
   return one->standing == Standing::Racing;
 }
 
-// Of one work, those that race and have a time.
+// Returns the ways of one work that race and have a time.
 std::vector<Contender*> timed(const std::vector<Contender*>& work) {
   std::vector<Contender*> list;
   std::ranges::copy_if(work, std::back_inserter(list),

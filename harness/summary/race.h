@@ -1,11 +1,11 @@
-// The fastest of several ways to do the same work, found without running each to the end: those
-// that cannot fit never start, and those that fall behind stop.
+// Finds the fastest of several ways to do the same work, without running each to the end: ways that
+// cannot fit never start, and ways that fall behind stop.
 //
 // After each launch a way is out of the race where it is slower than the one that leads by more
 // than chance explains: from three launches on, where the interval of their ratio lies above 1;
-// before, where nothing can say what chance does, by a wide margin. The interval is one that holds
-// for all ways against the leader at once, launch by launch; that it is looked at after every
-// launch is not corrected for.
+// before, when chance cannot be estimated, by a wide margin. The interval holds for all ways
+// against the leader at once, launch by launch; it is not corrected for being tested after every
+// launch.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@ inline constexpr double kMostAfterOne = 1.5;
 inline constexpr double kMostAfterTwo = 1.25;
 
 // Racing: still in. TooLarge: the formula says that it does not fit. OutOfMemory: it did not.
-// Untimed: it ran, and has no time that counts. Close: as fast as the fastest, for all that is
-// known.
+// Untimed: it ran, and has no time that counts. Close: not clearly slower than the fastest.
 enum class Standing { Racing, TooLarge, OutOfMemory, Failed, Untimed, Slower, Close, Fastest };
 
 struct Contender {

@@ -8,7 +8,7 @@
 //     scheduler.step();
 //     optimizer.zero_grad();  // at the end: before forward it would drop what the window gathered
 //   }
-// Source of the semantics: accelerate/accelerator.py, scheduler.py, optimizer.py, 1.x. What it
+// Source of the semantics: accelerate/accelerator.py, scheduler.py, optimizer.py, 1.x. Its
 // promises, with a test each, and where this API differs: tests/README.md, "Accelerate's promises".
 #pragma once
 
@@ -51,8 +51,9 @@ class Accelerator {
   // Use as `auto guard = accelerator.no_sync(model);` around forward and backward.
   NoSyncGuard no_sync(Wrapper& model) { return model.no_sync(); }
 
-  // After several forwards under no_sync: the model's next backward, and no later one, reduces what
-  // it and those before it gave. Local. Errors: as Wrapper::trigger_sync_in_backward.
+  // After several forwards under no_sync: the model's next backward, and no later one, reduces its
+  // own gradients and those of the backwards before it. Local. Errors: as
+  // Wrapper::trigger_sync_in_backward.
   void trigger_sync_in_backward(Wrapper& model) { model.trigger_sync_in_backward(); }
 
   // Runs backward of loss / num_steps; always divided, also in a short last window.

@@ -24,7 +24,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 
-// Anything that steps and zeroes gradients.
+// The interface of optimizers.
 class Optimizer {
  public:
   // `parameters` share storage with the model's.
@@ -61,9 +61,9 @@ class FusedAdamW : public Optimizer {
 
 // AdamW in float32 for parameters of fewer bits: each has a float32 copy, its master weight, which
 // the step changes, with its gradient widened, and which the parameter is rounded from afterwards.
-// Where a step is smaller than half of a parameter's last bit, it is not lost. Gradients are
-// widened together, and go with the step. Source: Micikevicius et al., Mixed Precision Training
-// (2018), section 3.1.
+// So a step that is smaller than half of a parameter's last bit is not lost. Gradients are widened
+// together, and freed after the step. Source: Micikevicius et al., Mixed Precision Training (2018),
+// section 3.1.
 class MasterWeightAdamW : public Optimizer {
  public:
   // `recorder`, which may be null, sees widening and rounding as phases of their own.

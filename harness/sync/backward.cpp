@@ -22,9 +22,9 @@ namespace {
 //
 // Once a backward's computation is over, the Reducer waits for its buckets, one after the other,
 // and copies each into its gradients before it waits for the next: all in one call, which would
-// pass for waiting as a whole. What tells the two apart is the range that the Reducer opens, for
-// profilers, round the copy of each gradient. Where gradients are views of buckets
-// (gradient_as_bucket_view) there is nothing to copy.
+// count as waiting as a whole. The range that the Reducer opens, for profilers, around the copy of
+// each gradient tells the two apart. Where gradients are views of buckets (gradient_as_bucket_view)
+// there is nothing to copy.
 //
 // Source: finalize_bucket_dense() in torch/csrc/distributed/c10d/reducer.cpp.
 constexpr std::string_view kCopy = "torch.distributed.ddp.reducer::copy_bucket_to_grad";

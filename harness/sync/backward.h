@@ -1,5 +1,5 @@
-// loss.backward(), with the moments marked at which computation ends and waiting begins, and at
-// which what a checkpointed unit did not keep runs again.
+// loss.backward(), which marks the moments at which computation ends, waiting begins, and
+// checkpointed units run again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,12 @@ namespace gradsync::sync {
 // Which backward of this process was the first whose loss was infinite or NaN.
 class LossWatch {
  public:
-  // Forgets all; the next backward is number 0.
+  // Forgets all losses; the next backward is number 0.
   void clear() { *this = {}; }
-  // Looks at the next loss. One that is on a device is counted only: looking would wait for it.
+  // Looks at the next loss. A loss on a device is only counted: reading it would wait for the
+  // device.
   void note(const at::Tensor& loss);
-  // The next backward is not run, and has its number all the same.
+  // Skips the next backward, which does not run but keeps its number.
   void pass_over() { ++count_; }
   std::optional<int> first_non_finite() const { return first_; }
 
@@ -27,7 +28,7 @@ class LossWatch {
   std::optional<int> first_;
 };
 
-// The one that backward() tells of every loss.
+// Returns the record to which backward() adds every loss.
 LossWatch& loss_watch();
 
 // Runs backward from the scalar `loss` / `divisor`, and frees its graph. Collective where the
@@ -37,7 +38,7 @@ LossWatch& loss_watch();
 // c10d throws when a peer is lost or the deadline passes.
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder);
 
-// Returns what `model` is to be told (Model::set_recomputation) so that it checkpoints `units`. The
+// Returns the argument of Model::set_recomputation with which `model` checkpoints `units`. The
 // recorder (may be null) sees Recompute where one runs again, and Backward after it.
 models::Recomputation recomputation_of(const models::Model& model, models::CheckpointedUnits units,
                                        measure::StepRecorder* recorder);

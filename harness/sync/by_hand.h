@@ -5,9 +5,9 @@
 //   3. local work   forward and backward, no communication         (forward)
 //   4. average      gradients are summed over the ranks, divided   (after_backward)
 //
-// What DDP adds to it is overlap alone: here no reduction begins before backward has ended. Without
-// the fourth step the replicas drift apart (run/trained_parameters.h). Buffers stay as each rank
-// has them.
+// DDP adds only overlap to it: here no reduction begins before backward has ended. Without the
+// fourth step the replicas drift apart (run/trained_parameters.h). Buffers stay as each rank has
+// them.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ enum class Reduction {
 
 class ByHand final : public Wrapper {
  public:
-  // Gives every rank rank 0's parameters. `recorder` is told of phases; may be null.
+  // Gives every rank rank 0's parameters. `recorder` records phases; may be null.
   // Collective: on all ranks. Errors: CommError; ConfigError for a model without parameters.
   ByHand(std::shared_ptr<models::Model> module,
          c10::intrusive_ptr<c10d::ProcessGroup> process_group, Reduction reduction,

@@ -1,4 +1,4 @@
-// What a step should communicate, declared before it runs: pure functions from sizes and options.
+// Declares what a step should communicate, before it runs: pure functions from sizes and options.
 // Every trial's ledger is checked against them.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace gradsync::sync {
 // The collectives of one micro-batch: for each operation the sizes in bytes, in the order issued.
 using Collectives = std::map<std::string, std::vector<std::int64_t>>;
 
-// What SyncBatchNorm's collectives are recorded as: an all_gather in forward and an all_reduce in
-// backward of each layer, whose numbers must not be taken for those of gradients.
+// The names under which SyncBatchNorm's collectives are recorded: an all_gather in forward and an
+// all_reduce in backward of each layer. Their counts must not be added to those of gradients.
 inline constexpr const char* kBatchNormGather = "batch_norm_all_gather";
 inline constexpr const char* kBatchNormReduce = "batch_norm_all_reduce";
 
@@ -53,7 +53,7 @@ struct FsdpTraffic {
 };
 
 // Returns the collectives of a step that begins with every unit sharded, and whose micro-batch i
-// reduces gradients where syncs[i]. A unit is gathered where it is needed and not there.
+// reduces gradients where syncs[i]. A unit is gathered where it is needed and not present.
 std::vector<Collectives> declared_collectives(const FsdpTraffic& traffic,
                                               const std::vector<bool>& syncs);
 

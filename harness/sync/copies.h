@@ -8,9 +8,9 @@
 
 namespace gradsync::sync {
 
-// Copies between the device and the host, of what is offloaded there. On the CPU, which is both,
-// each copy is made all the same: it takes its time, and the memory meter counts what is on the
-// host in an account of its own. From a GPU it goes to pinned memory.
+// Copies of offloaded tensors between the device and the host. On the CPU, which is both, each copy
+// is still made: it takes its time, and the memory meter counts the host's tensors in an account of
+// their own. From a GPU, copies go to pinned memory.
 class HostCopies {
  public:
   // `recorder`, which may be null, sees each copy as a phase of its own.
@@ -31,9 +31,9 @@ class HostCopies {
   measure::StepRecorder* recorder_;
 };
 
-// Copies of tensors in another type, as a phase of their own: what a step's types of numbers cost
-// beside the arithmetic. Not those that an operator makes by itself (autocast, or a sum of two
-// types).
+// Copies of tensors in another type, as a phase of their own: the cost of mixed precision beside
+// the arithmetic. Casts that an operator makes by itself are not included (autocast, or a sum of
+// two types).
 class Casts {
  public:
   // `recorder`, which may be null, sees each as a phase.

@@ -147,7 +147,8 @@ void DistributedDataParallel::compress_gradients() {
 // The heart of the matter. The flag that no_sync clears is read here, in forward, and only here:
 // after_forward arms the Reducer (prepare_for_backward) when it is set. The hooks that run in
 // backward look at whether the Reducer was armed and never at the flag. So a no_sync that encloses
-// only backward flips a flag nobody reads, and every gradient is reduced as if it were not there.
+// only backward flips a flag that is not read, and every gradient is reduced as if no_sync were not
+// there.
 at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
   const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
   before_forward();

@@ -34,18 +34,19 @@ struct DdpOptions {
   bool static_graph = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
-  // Of gradients on the wire, two bytes each (make_compress_hook); unset: as they are.
+  // Type of gradients on the wire, two bytes each (make_compress_hook); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
   // Forward runs under torch.autocast to it (models/autocast.h); unset: as parameters are.
   std::optional<at::ScalarType> autocast_to = std::nullopt;
   bool sync_batch_norm = false;               // normalize over all ranks: sync_batch_norm.h
-  measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
+  measure::StepRecorder* recorder = nullptr;  // records phases; may be null
 };
 
 // The last synchronized backward of this rank did not end: parameters that it waited for got no
-// gradient. That backward itself says nothing, and what it leaves is this rank's own gradients, not
-// the mean over the ranks; the ranks whose parameters all got one wait for this one in theirs. So
-// the next forward, which raises this, is the first to tell, and a rank that ends by it frees them.
+// gradient. That backward itself reports nothing, and leaves this rank's own gradients, not the
+// mean over the ranks. Ranks whose parameters all got a gradient wait for this rank in their
+// backward. So the next forward is the first that can raise this error, and a rank that ends by it
+// frees the others.
 class UnfinishedReduction : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -71,7 +72,7 @@ class DistributedDataParallel final : public Wrapper {
 
   // Errors: ConfigError under find_unused_parameters: forward finds them.
   void trigger_sync_in_backward() override;
-  // Buckets as they are now (they change at the rebuild).
+  // Returns the buckets as they are now (they change at the rebuild).
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
 
   // The Reducer's buckets as they are now (they change at the rebuild), and as they are sent.

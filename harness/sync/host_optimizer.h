@@ -20,7 +20,7 @@ namespace gradsync::sync {
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
 
-// Of parameters that are on the host already, as FSDP's are that offloads them.
+// Steps parameters that are already on the host, as those of FSDP with offloading are.
 class HostOptimizer final : public Optimizer {
  public:
   HostOptimizer(std::vector<at::Tensor> parameters, const MakeOptimizer& make);
@@ -34,7 +34,7 @@ class HostOptimizer final : public Optimizer {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-// Of parameters on the device. From now on nobody else may write to them.
+// Steps parameters on the device. From now on no other code may write to them.
 class OffloadedOptimizer final : public Optimizer {
  public:
   OffloadedOptimizer(std::vector<at::Tensor> parameters, const HostCopies& copies,

@@ -17,11 +17,11 @@ std::vector<std::string> trained_parameter_names(const models::Model& model);
 // Returns the bytes of the gradients of all parameters that require grad.
 std::int64_t trained_bytes(const models::Model& model);
 
-// Labels `parameters` as what stays on this rank, and from now on each gradient that one of them
-// gets, once its accumulator has it: backward made it like any other tensor. A gradient that is a
-// view of a bucket counts as that bucket. Returns the accumulators, which must be kept: they hold
-// the hooks. Nothing where nobody counts. Call it after all other hooks of the accumulators are
-// made.
+// Labels `parameters` as tensors that stay on this rank. From now on it also labels each gradient
+// of theirs, once its accumulator has it: backward made the gradient like any other tensor. A
+// gradient that is a view of a bucket counts as that bucket. Returns the accumulators, which must
+// be kept: they hold the hooks. Does nothing if memory is not counted. Call it after all other
+// hooks of the accumulators are made.
 [[nodiscard]] std::vector<models::NodePtr> label_parameter_memory(
     const std::vector<at::Tensor>& parameters);
 

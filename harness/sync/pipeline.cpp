@@ -83,7 +83,7 @@ PipelineStage::~PipelineStage() {
     try {
       sent.work->wait();
     } catch (const std::exception&) {
-      break;  // the peer is gone, or the group's deadline has passed: nobody waits for the others
+      break;  // the peer is gone, or the group's deadline has passed: the others are not needed
     }
   }
 }

@@ -33,7 +33,7 @@ class PipelineStage final : public Wrapper, private models::UnitHooks {
  public:
   // Rank r of W runs units r n / W to (r + 1) n / W of the model's n; the first stage also what is
   // registered before the units, the last one what is behind them, and the loss. Parameters of
-  // other stages lose their memory. `recorder` is told of phases; may be null.
+  // other stages lose their memory. `recorder` records phases; may be null.
   // Errors: ConfigError for a model that cannot be cut, or has fewer units than there are ranks.
   PipelineStage(std::shared_ptr<models::Model> module,
                 c10::intrusive_ptr<c10d::ProcessGroup> process_group,
@@ -49,14 +49,14 @@ class PipelineStage final : public Wrapper, private models::UnitHooks {
   bool replicates() const override { return false; }
   const std::vector<at::Tensor>& parameters() const override { return parameters_; }
   std::vector<std::string> parameter_names() const override { return names_; }
-  // Of micro-batches like the last one; no strategy makes a difference.
+  // Returns the collectives of micro-batches like the last one. The strategy makes no difference.
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
   std::vector<std::int64_t> reduction_bytes() const override { return {}; }
   models::Model& module() override { return *module_; }
 
  private:
   struct HandOver;  // a place in the graph: sends on the way forward, receives on the way back
-  // What is being sent must stay until the peer has it.
+  // Tensors that are being sent must stay until the peer has them.
   struct Sent {
     c10::intrusive_ptr<c10d::Work> work;
     at::Tensor tensor;

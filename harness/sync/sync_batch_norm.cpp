@@ -78,7 +78,7 @@ class Peers {
   measure::StepRecorder* recorder_;
 };
 
-// Of all ranks' values together.
+// Statistics of all ranks' values together.
 struct Statistics {
   at::Tensor mean;      // [channels]
   at::Tensor variance;  // [channels], biased

@@ -4,7 +4,8 @@
 // become those of cats. Here every layer asks the other ranks: forward gathers each rank's mean,
 // variance and number of values, backward sums two gradients per channel. Both are about
 // activations, not about parameters' gradients, so they happen in every micro-batch, and no_sync
-// spares none of them. What they cost in time is waiting: a layer cannot go on without the answer.
+// spares none of them. Their cost is time spent waiting: a layer cannot continue without the
+// answer.
 //
 // LibTorch's own kernels for it (batch_norm_stats and its kind) are for GPUs alone, and
 // torch.nn.SyncBatchNorm refuses the CPU. Here it is written with elementary operations, for any
@@ -25,7 +26,7 @@ namespace gradsync::sync {
 // From now on, in training, every BatchNorm2d of `module` normalizes with the ranks of `group`: its
 // forward and its backward are collective, on all ranks, in the same order. In evaluation, and on
 // one rank, nothing changes. A rank's micro-batch may have any number of values, but not none.
-// `recorder`, told of the waits, may be null, and must outlive `module`'s use.
+// `recorder` records the waits; it may be null, and must outlive `module`'s use.
 // Local. Errors: ConfigError for a module without BatchNorm2d.
 void synchronize_batch_norm(models::Model& module,
                             const c10::intrusive_ptr<c10d::ProcessGroup>& group,

@@ -1,8 +1,8 @@
-// What a strategy trains through: a model whose gradients are synchronized over the ranks.
+// The wrapper that a strategy trains: a model whose gradients are synchronized over the ranks.
 //
 // The wrapper (DDP, FSDP, a step on the road to DDP) says how gradients are synchronized, the
-// strategy says when. All wrappers have the one flag that no_sync clears. They differ in who reads
-// it, and that decides what an improper no_sync does: DDP reads it in forward, the others in
+// strategy says when. All wrappers have the one flag that no_sync clears. They differ in where it
+// is read, and that decides what an improper no_sync does: DDP reads it in forward, the others in
 // backward.
 #pragma once
 
@@ -21,9 +21,10 @@
 
 namespace gradsync::sync {
 
-// Where what an optimizer reads comes from, for whoever keeps an account of it.
+// Where the gradients that an optimizer reads come from, for the account.
 
-// A gradient that the optimizer reads, and whose gradients go into it. All in elements.
+// A gradient that the optimizer reads, and the parameters whose gradients go into it. All in
+// elements.
 struct GradientSource {
   struct Part {
     at::Tensor parameter;     // whose gradient autograd accumulates
@@ -63,27 +64,29 @@ class Wrapper {
   // False inside no_sync.
   bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
 
-  // The next backward, and no later one, reduces gradients though its forward ran under no_sync:
-  // for what reads the flag in forward. What reads it in backward, as FSDP does, reduces outside of
-  // no_sync anyway, and does nothing here. Local.
-  // Errors: ConfigError where forward must have seen what backward will use.
+  // Makes the next backward, and no later one, reduce gradients although its forward ran under
+  // no_sync. This is for wrappers that read the flag in forward. A wrapper that reads it in
+  // backward, as FSDP does, reduces outside of no_sync anyway, and does nothing here. Local.
+  // Errors: ConfigError if forward must have seen what backward will use.
   virtual void trigger_sync_in_backward() {}
 
-  // From now on calls `step` in backward whenever gradients of some of parameters() are final, and
-  // only these have any: an optimizer that steps and drops them there needs not hold all of them.
-  // Errors: ConfigError where gradients are held to the end of backward whatever is done.
+  // From now on calls `step` in backward whenever gradients of some of parameters() are final; the
+  // other parameters have none then. An optimizer that steps and drops gradients there need not
+  // hold all of them.
+  // Errors: ConfigError if the wrapper holds gradients to the end of backward in any case.
   virtual void step_in_backward(const std::function<void()>& step) {
     throw ConfigError("optimizer_in_backward: got true, expected false but under wrapper fsdp");
   }
 
-  // What the optimizer steps: whole parameters, or this rank's shards of them.
+  // Returns what the optimizer steps: whole parameters, or this rank's shards of them.
   virtual const std::vector<at::Tensor>& parameters() const = 0;
-  // What they are called in messages, in the same order: "parameter ...", or "unit ...".
+  // Returns their names in messages, in the same order: "parameter ...", or "unit ...".
   virtual std::vector<std::string> parameter_names() const = 0;
-  // Where their gradients come from, in the same order. Unless shards: each from itself.
+  // Returns where their gradients come from, in the same order: each from itself, unless they are
+  // shards.
   virtual std::vector<GradientSource> gradient_sources() const;
 
-  // Returns what a steady step communicates whose micro-batch i reduces gradients where syncs[i].
+  // Returns what a steady step communicates if micro-batch i reduces gradients where syncs[i].
   virtual std::vector<Collectives> declared(const std::vector<bool>& syncs) const = 0;
 
   // Returns the bytes of each reduction of a synchronized micro-batch, in order: DDP's buckets,
@@ -91,11 +94,12 @@ class Wrapper {
   virtual std::vector<std::int64_t> reduction_bytes() const = 0;
 
   // Returns what reduction_bytes must add up to: the bytes of the model's trained gradients as they
-  // are sent, counted parameter by parameter and not by whoever plans the reductions. Nothing where
-  // they are padded, or not reduced.
+  // are sent, counted parameter by parameter and not by the code that plans the reductions. Nothing
+  // if they are padded, or not reduced.
   virtual std::optional<std::int64_t> gradient_bytes() const { return std::nullopt; }
 
-  // Whether every rank has all parameters, which are the same where gradients are synchronized.
+  // Returns whether every rank has all parameters; they are equal on all ranks if gradients are
+  // synchronized.
   virtual bool replicates() const { return true; }
 
   virtual models::Model& module() = 0;
@@ -125,7 +129,7 @@ inline NoSyncGuard::~NoSyncGuard() {
 // When is a sync due? This one pure function, for every strategy and for Accelerate's API.
 //
 // Returns true when the gradients of this micro-batch must be reduced over the ranks: when it
-// completes a window of `num_steps`, or is the last one there is.
+// completes a window of `num_steps`, or is the last one of the data.
 //   micro_batch  1 for the first micro-batch since the last window that the data's end closed
 //   last_of_data the data ends with it, so that a short window is closed (Accelerate's
 //                sync_with_dataloader)

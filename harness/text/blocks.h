@@ -1,8 +1,7 @@
-// What a page consists of, before it is Markdown or HTML: headings, prose, sentences, lists,
-// tables.
+// The parts of a page, before it is Markdown or HTML: headings, prose, sentences, lists, tables.
 //
-// Pages are made of blocks so that each of their tables is made once, whatever it is written as.
-// Text may have `code` and **bold** in it and nothing else that Markdown knows.
+// Pages are made of blocks so that each of their tables is made once, for every format. Text may
+// have `code` and **bold** in it and nothing else that Markdown knows.
 #pragma once
 
 #include <string>

@@ -41,8 +41,8 @@ std::string launches_that_ran(std::size_t launches);
 // forward or keeps them until backward; "DDP" where nothing is sharded.
 std::string sharding_label(const results::Parameters& cell);
 
-// Whether this cell trains in one of the ways that lead to DDP (sync/by_hand.h, sync/pipeline.h),
-// in which the question is who waits.
+// Returns whether this cell trains in one of the ways that lead to DDP (sync/by_hand.h,
+// sync/pipeline.h), where the question is which rank waits.
 bool is_on_the_road(const results::Parameters& cell);
 
 // "2.018" with `decimals`.
@@ -72,7 +72,7 @@ std::string parameter_text(const results::Parameters& cell, const std::string& n
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);
 
-// Returns the names of those parameters that differ between the cells, sorted, but for topology and
+// Returns the names of the parameters that differ between the cells, sorted, without topology and
 // strategy. One that only some of them have differs; one that belongs to a wrapper (plan::Axis)
 // differs where cells of that wrapper do, since the others cannot have it.
 std::vector<std::string> varying_names(const std::vector<const results::Parameters*>& cells);

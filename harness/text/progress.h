@@ -1,4 +1,4 @@
-// Tells a person at a terminal how far a plan is, and a log file what each trial gave.
+// Shows at a terminal how far a plan is, and writes the result of each trial into a log file.
 //
 // On a terminal one line is rewritten in place and never wraps; trials that went wrong leave a line
 // of their own above it. Elsewhere each finished trial is one line and nothing is rewritten. Write
@@ -28,7 +28,7 @@ struct ProgressOptions {
 struct PlannedTrial {
   std::string topology;
   std::string strategy;
-  std::string cell;  // names the cell: trials of one name are expected to take alike
+  std::string cell;  // names the cell: trials of one name are expected to take equally long
   int launch = 0;    // from 0
   int launches = 1;
   int steps = 0;  // warm-up included

@@ -1,4 +1,4 @@
-"""`bert_mini` as PyTorch users have it: transformers' BERT, 4 layers x 256, 16 x 64 tokens.
+"""`bert_mini` in PyTorch: transformers' BERT, 4 layers x 256, 16 x 64 tokens.
 
     models/record_profile.py models/examples/bert_mini.py:build --out bert_mini_recorded.json
     gradsync run bert_mini --model bert_mini --model bert_mini_recorded.json --set lengths=fixed

@@ -1,4 +1,4 @@
-"""`mlp` as PyTorch users have it: models/mlp.cpp's perceptron, 512 examples of 64 tokens.
+"""`mlp` in PyTorch: models/mlp.cpp's perceptron, 512 examples of 64 tokens.
 
     models/record_profile.py models/examples/mlp.py:build --units Linear --out mlp_recorded.json
 

@@ -1,4 +1,4 @@
-"""What a piece of a program allocates and frees, in order, with marks between.
+"""Records what a piece of a program allocates and frees, in order, with marks between.
 
     trace = AllocatorTrace()            # CudaTrace(), or FakeTrace(there): tensors without memory
     with trace:
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 class AllocatorTrace:
-    """Of the CPU's allocator, on this thread."""
+    """Records the CPU's allocator on this thread."""
 
     def __enter__(self):
         self.marks = []
@@ -82,7 +82,7 @@ class AllocatorTrace:
 
 
 class CudaTrace:
-    """Of the allocator of this thread's GPU.
+    """Records the allocator of this thread's GPU.
 
     Its history keeps with each entry what its thread marked last. Backward has a thread of its own,
     and only one of the two allocates at a time: so a mark precedes the first entry that has it, and
@@ -123,7 +123,7 @@ class CudaTrace:
 
 
 class FakeTrace(TorchDispatchMode):
-    """Of what operators return. `there`: tensors that are not allocated by being returned."""
+    """Records results of operators. `there`: existing tensors, which are not allocated anew."""
 
     def __init__(self, there):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Notes what a model's forward and backward hold, module by module: a profile's field "memory".
+"""Records what a model's forward and backward hold, by module: a profile's field "memory".
 
 Two micro-batches are recorded, since the first backward of a step writes gradients and every later
 one adds to them. Hooks say where a module begins and ends, in forward and in backward, and when a

@@ -68,7 +68,7 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Times:
-    """Of one micro-batch, or typical of many, in seconds."""
+    """Times of one micro-batch, or typical times of many, in seconds."""
 
     forward_s: float
     backward_s: float

@@ -29,7 +29,7 @@ class DemoTest(ProgramTest):
         self.assertRegex(outcome.out, r"->\s+\d+\s+with unsynchronized\(model, micro_batch\):")
         self.assertIn("VERDICT: synchronizes once per optimizer step: good", outcome.out)
         self.assertRegex(outcome.out, r"\| synchronizations \| +8 \| +1 \|")
-        # Of 4 layers of 1024 x 1024 weights and 1024 biases, in 4 bytes each.
+        # 4 layers with 1024 x 1024 weights and 1024 biases each, 4 bytes per number.
         size = 4 * (1024 * 1024 + 1024) * 4 / 2**20
         self.assertRegex(outcome.out, rf"\| bytes +\| {8 * size:.1f} MiB \| +{size:.1f} MiB \|")
         self.assertRegex(outcome.out, r"\| seconds +\| +\d+\.\d{3} \| +\d+\.\d{3} \|")

@@ -42,7 +42,7 @@ class TakenTest(ProgramTest):
 
 
 class ResumeTest(ProgramTest):
-    """Of one run, which each test has a copy of."""
+    """Resumes one run; each test gets a copy of it."""
 
     ran = None
 

@@ -159,8 +159,8 @@ def fork_ranks(count):
 
 
 def end_of(pids, *connection):
-    """Returns the first status that is not 0 when all have ended; what is left then is ended, as it
-    is where nobody waits at the other end of a connection any more.
+    """Returns the first status that is not 0 when all have ended. Ends what is left then, or when
+    the other end of a connection is gone.
     """
     running, status = set(pids), 0
     while running:
@@ -203,7 +203,7 @@ def take_place(rank, ranks):
 
 
 def keep_what_is_watched():
-    """In the folder that this job's own environment names, be it there or not."""
+    """Moves recordings to the folder that this job's environment names, which may not exist."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if folder is None or "gradsync_watch_hook" not in sys.modules:
         return

@@ -3,7 +3,7 @@
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
 reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
 whose checkpoints are inside of the shards, and the other way round. Nor where some are frozen, so
-that what is in no layer is frozen in part, or all are but for low-rank updates.
+that what is in no layer is frozen in part, or all weights except low-rank updates.
 """
 
 import json
@@ -127,7 +127,7 @@ def rank_main(rank, port, file):
 
 class FullyShardTest(ProgramTest):
     def steps_of_torch(self):
-        """Of ranks that are forked from here: torch has been imported."""
+        """Returns the steps of ranks that are forked from here, where torch is imported."""
         port, file = free_port(), self.place / "steps.json"
         forked = multiprocessing.get_context("fork")
         ranks = [forked.Process(target=rank_main, args=(r, port, file)) for r in range(RANKS)]

@@ -71,7 +71,7 @@ class GpuRunTest(ProgramTest):
         self.run_on_gpu(with_cells(QUICK, topology=["1x1"], model=["bert_tiny"]), "nccl")
         trial = self.trials("nccl")[0]
         rank = trial["ranks"][0]
-        # The phases are the device's: together they are the step, but for what lies between them.
+        # The phases are the device's: together they are the step, without the gaps between them.
         phases = sum(sum(times) for times in rank["phase_s"].values())
         # A busy host leaves the device waiting between them.
         self.assertLessEqual(phases, sum(rank["step_s"]) * 1.001)
@@ -79,7 +79,7 @@ class GpuRunTest(ProgramTest):
         self.assertAlmostEqual(sum(rank["step_s"]), rank["block_s"], 6)
 
     def peaks(self, **cells):
-        """What each trial of one rank held at most and what was reserved for it, by model."""
+        """Returns the peaks held and reserved in each trial of one rank, by model."""
         plan = with_cells(QUICK, topology=["1x1"], **cells) | {"rounds": 3}
         self.run_on_gpu(plan, "nccl")
         found = {}

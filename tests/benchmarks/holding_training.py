@@ -1,4 +1,4 @@
-"""A job that holds the tensors it is told to: for tests of peaks of memory.
+"""A job that holds the tensors of its arguments: for tests of peaks of memory.
 
 usage: holding_training.py [--window N] [--batch N] [--more BYTES] [--by-chance] [--on-a-thread]
                            [--own-allocator] [--steps N]

@@ -155,7 +155,7 @@ class Launched:
 class CutOff:
     """A host whose cable is taken out in the middle of a step."""
 
-    # By what a rank does then, of those that the others wait for.
+    # What a rank does then, if the others wait for it.
     MOMENTS = ("forward", "backward", "wait")
 
     def cut_in(self, moment, lost):

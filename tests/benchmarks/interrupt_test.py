@@ -13,7 +13,7 @@ from program import GONE_WITHIN_S, PACED, PROGRAM, ProgramTest, needs_network_na
 
 # Four trials: three are left when the first is seen.
 FOUR = PACED | {"launches": 2}
-# Of minutes, for what is not resumed.
+# Takes minutes, for runs that are not resumed.
 LONG = PACED | {"launches": 100}
 
 
@@ -66,7 +66,7 @@ class InterruptTest(ProgramTest):
         )
         self.wait_until(self.trials, what="the first trial")
         process.send_signal(signal.SIGINT)
-        printed = self.finish(process).err.rpartition("go on with: gradsync ")[2]
+        printed = self.finish(process).err.rpartition("continue with: gradsync ")[2]
         outcome = self.call("-c", f'"{PROGRAM}" {printed}', command=("sh",))
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertEqual([trial["status"] for trial in self.trials()], ["ok"] * 4)

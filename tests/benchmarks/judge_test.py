@@ -35,7 +35,7 @@ MISSED_ON_PAPER = ("hsdp_never",)
 
 @dataclass
 class Tally:
-    """Of traces of one mode, over all jobs."""
+    """Counts for the traces of one mode, over all jobs."""
 
     traces: int = 0
     same_verdict: int = 0
@@ -56,7 +56,7 @@ def server():
 
 class JudgedTest(WatchTest):
     def end_of_ranks(self, ranks, *words, env):
-        """Returns the exit status of a job, and what it said of errors."""
+        """Returns the exit status of a job, and its errors."""
         done = server().run(*words, ranks=ranks, env=os.environ | env)
         return done.returncode, done.stderr
 

@@ -186,7 +186,7 @@ class MemoryTest(ProgramTest):
 
 
 class LeversTest(ProgramTest):
-    """What saves memory, and what is predicted of it."""
+    """Levers that save memory, and their predictions."""
 
     ACCUMULATIONS = (3,)  # micro-batches that add to gradients, and the last one
     STRATEGIES = ("no_sync",)

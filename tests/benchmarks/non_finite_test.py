@@ -20,7 +20,7 @@ BERT = with_cells(
 
 
 def shapes():
-    """bert_tiny's tensors but for its classifier, which a checkpoint may lack."""
+    """Returns bert_tiny's tensors without its classifier, which a checkpoint may lack."""
     sizes = {
         "bert.embeddings.word_embeddings.weight": [VOCABULARY, HIDDEN],
         "bert.embeddings.position_embeddings.weight": [POSITIONS, HIDDEN],

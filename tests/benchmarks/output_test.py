@@ -149,7 +149,7 @@ class TerminalTest(ProgramTest):
 
 
 class FilesTest(ProgramTest):
-    """Of one run, which each test has a copy of."""
+    """Checks the files of one run; each test gets a copy of it."""
 
     ran = None  # its outcome and its folder
 
@@ -207,7 +207,7 @@ class FilesTest(ProgramTest):
                 self.assertEqual(parts["optimizer_state"], state)
                 self.assertGreaterEqual(parts["communication"], sum(info["bucket_bytes"]))
                 self.assertIsNone(rank["peak_reserved_bytes"])
-                self.assertIsNone(rank["peak_reserved_estimate_bytes"], "nobody asked what fits")
+                self.assertIsNone(rank["peak_reserved_estimate_bytes"], "not asked what fits")
         peaks = [rank["peak_allocated_bytes"] for t in self.trials() for rank in t["ranks"]]
         cells = self.result()["cells"]
         self.assertEqual(max(cell["peak_allocated_bytes"] for cell in cells), max(peaks))

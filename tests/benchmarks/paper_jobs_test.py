@@ -71,7 +71,7 @@ for replay in range(3):
 print(f"replayed {sums.item()}\n", end="", flush=True)
 dist.destroy_process_group()
 """
-# Each rank's objects have another size: nobody can guess what the others sent.
+# Each rank's objects have another size: no rank can guess what the others sent.
 OBJECTS = r"""import os, torch, torch.distributed as dist
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")

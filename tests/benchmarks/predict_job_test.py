@@ -259,7 +259,7 @@ class PredictJobTest(JobFitTest):
         refuse = self.assert_refused
         refuse(self.call("predict", "memory", "--", "true"), "--on is missing")
         refuse(self.call("predict", "memory", "--on", "k80", "--", "true"), "--on: GPUs 'k80'")
-        refuse(self.call("predict", "memory", "--on", "h100"), "--on is of a COMMAND")
+        refuse(self.call("predict", "memory", "--on", "h100"), "--on needs a COMMAND")
         refuse(self.call("predict", "memory"), "expected MODEL, or --on GPUS -- COMMAND")
         outcome = self.call("predict", "memory", "mlp", "--on", "h100", "--", "true")
         refuse(outcome, "got MODEL and a COMMAND")

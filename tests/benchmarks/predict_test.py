@@ -355,7 +355,7 @@ class PredictTest(ProgramTest):
         for arguments, words in (
             (["nothing"], "nothing"),
             (["mlp", "--set", "device=tpu"], 'got "tpu", expected cpu, cuda or paper'),
-            (["mlp", "--on", "2xh100"], "--on is of a COMMAND"),
+            (["mlp", "--on", "2xh100"], "--on needs a COMMAND"),
             (["mlp", "--set", "device=paper", "--on", "2xh1000"], "GPUs are v100-16"),
             (["mlp", "--set", "wrapper=zero"], "one of ddp, fsdp"),
             (["mlp", "--set", "steps=3"], "fields of a plan's cells alone"),

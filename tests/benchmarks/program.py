@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests" / "harness" / "watch"))
 import timelines  # noqa: E402
 
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
-# Of what the program compiles on first use, for all tests.
+# Cache of what the program compiles on first use, for all tests.
 CACHE = Path(PROGRAM).parent / "watch_cache"
 RANK_PROGRAM = str(Path(PROGRAM).parent / "gradsync-rank")
 MARK = "GRADSYNC_TEST_MARK"
@@ -82,7 +82,7 @@ def with_cells(plan, **cells):
 
 
 def free_port():
-    """A port that nobody has, and that the kernel does not give to whoever asks for any."""
+    """Returns a free port, outside of the range from which the kernel gives any free one."""
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(10_000, max(first_given, 20_000))

@@ -13,7 +13,7 @@ Where the two disagree, HTA is wrong:
     with the sum over the rest.
   - HTA cuts times to whole microseconds, so that kernels of a few microseconds lose a part of them,
     unless HTA_DISABLE_NS_ROUNDING=1 is set, as it is here. It leaves out the last step of a
-    profiler's schedule, unless it is told not to, as it is here.
+    profiler's schedule, unless that is turned off, as it is here.
   - Older versions took kernels of NCCL 2.19 and later ("ncclDevKernel_...") for computation: HTA's
     issues 109, 208 and 241. Its search for stragglers still finds none of them (issue 360). Here
     they are communication.

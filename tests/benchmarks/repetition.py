@@ -12,7 +12,7 @@ def exact(trial):
     ledger = {name: trial["ledger"][name] for name in LEDGER}
     return {
         **{name: trial[name] for name in ("part", "cell", "launch", "round", "status")},
-        # Of ranks that run out of memory in the same place any may be the first to say so.
+        # If ranks run out of memory in the same place, any may be the first to say so.
         "reason": re.sub(r"^\[rank [^]]*\] ", "", trial["reason"]),
         "ledger": ledger,
         "ranks": [{name: rank.get(name) for name in MEMORY} for rank in trial["ranks"]],

@@ -1,4 +1,4 @@
-"""A build whose steps take as long as it is told: it speaks as harness/arms/arm_protocol.h says.
+"""A build whose steps take as long as a script says; it speaks harness/arms/arm_protocol.h.
 
 usage: scripted_arm.py SCRIPT arm PLAN...
 

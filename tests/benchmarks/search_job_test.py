@@ -51,7 +51,7 @@ class SearchJobTest(ProgramTest):
         return cell
 
     def peak_of(self, ranks, *job):
-        """Of one start, as gradsync watch sees it."""
+        """Returns the peak of one start, as gradsync watch sees it."""
         outcome = self.finish(
             self.start(
                 *("watch", "--json", self.place / "watched.json", "--python", TORCH_PYTHON),

@@ -295,7 +295,7 @@ class SlowFastest(RaceCase):
 
     @staticmethod
     def way_of(one):
-        """The cell of a contender but for its budget, as a run without has it."""
+        """Returns the cell of a contender as a run without a budget has it."""
         cell = {axis: value for axis, value in one["cell"].items() if axis != "memory_budget_bytes"}
         return json.dumps(cell)
 

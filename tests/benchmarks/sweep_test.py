@@ -14,7 +14,7 @@ SWEEP = with_cells(
 
 
 class SweepTest(ProgramTest):
-    """Of one run."""
+    """Checks one run."""
 
     ran = None  # its table and its result
 

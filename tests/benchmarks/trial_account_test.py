@@ -59,7 +59,7 @@ class AccountTest(ProgramTest):
             self.assertEqual("account_why_not" in trial, trial["round"] > 0)
         peaks = {rank["peak_allocated_bytes"] for trial in self.trials() for rank in trial["ranks"]}
         self.assertEqual(len(peaks), 1, "before an account and after one")
-        # What an account needs is not against the trial's budget: it fits to the byte.
+        # The memory of an account does not count against the trial's budget: it fits to the byte.
         budget = QUICK | {"cells": QUICK["cells"] | {"memory_budget_bytes": [peaks.pop()]}}
         (cell,) = self.cells(budget, "--force")
         self.assert_equal_weights(cell, 4)

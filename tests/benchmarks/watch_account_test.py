@@ -155,8 +155,8 @@ class SlowTest(AccountTest):
 
 
 class WatchedJobsTest(AccountTest):
-    """The jobs that verdicts on synchronization are tested with: however often they synchronize,
-    their gradients are what they should be, and no account accuses them; but for some.
+    """The jobs of the tests of verdicts on synchronization. Except for some, their gradients are
+    right however often they synchronize, and no account accuses them.
     """
 
     def check_job(self, name):

@@ -35,7 +35,7 @@ class WatchExportTest(WatchTest):
         )
 
     def value(self, name):
-        """Of the line that begins so; None where there is none."""
+        """Returns the value in the line that begins so; None: there is no such line."""
         if not self.prometheus.exists():
             return None
         for line in self.prometheus.read_text().splitlines():

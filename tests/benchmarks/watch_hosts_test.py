@@ -85,7 +85,7 @@ class TwoHostsTest(ProgramTest):
         self.assertIn("all 8 weigh the same", page)
 
     def test_times_are_of_one_clock(self):
-        """Of an all_reduce no rank has seen the end before all have begun."""
+        """No rank sees the end of an all_reduce before all have begun it."""
         trace = json.loads(self.report(*self.folders, "--format", "trace"))
         slices = {}
         for event in trace["traceEvents"]:

@@ -3,12 +3,12 @@ tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers an
 
     watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [RecordedTest] [LiveTest] [SlowTest] ...
 
-Of each stand the verdicts and the line, what each axis communicates and what of it is too much, and
-what a rank holds of gradients, to the byte: what the job's allocator gave out when the last
+Each cell lists the verdicts and the line, what each axis communicates and how much of it is too
+much, and the bytes of gradients that a rank holds: what the job's allocator gave out when the last
 micro-batch of a step begins, against the step's beginning and against the same job with another
-policy. No verdict depends on how long anything took, so that each cell runs once with each seed.
-RecordedTest judges what was recorded of the first seed. At the end, and as JSON in FILE, stands how
-much of it was right.
+policy. No verdict depends on how long anything took, so each cell runs once with each seed.
+RecordedTest judges the recordings of the first seed. At the end, and as JSON in FILE, the test says
+how much was right.
 """
 
 import functools
@@ -27,13 +27,13 @@ MARKS = marks_of(JOB, [range(1, 1 + len(JOB.read_text().splitlines()))])
 DIGEST = digest_of([JOBS / f"{name}.py" for name in ("by_policy", "wrappers", "training")], *MARKS)
 RANKS = {"fully_shard_hybrid_tensor": 8}  # on each axis two
 USUAL_RANKS = 4
-WHOLE = "whole"  # in place of a policy: none is told, since it holds no more than another
+WHOLE = "whole"  # in place of a policy: none is reported, since it holds no more than another
 EACH = "each"  # in place of a number: in as many micro-batches as a step has
 
 
 @dataclass
 class Expected:
-    """Of a cell. Counts are of micro-batches of a step in which an axis is synchronized."""
+    """Expected of a cell. Counts: micro-batches of a step in which an axis is synchronized."""
 
     kind: str
     also: tuple = ()
@@ -60,7 +60,7 @@ def too_early(line, *roles, **more):
 
 
 def whole(line, holds=None):
-    """Of wrappers under which each rank has whole gradients."""
+    """Expected of wrappers under which each rank has whole gradients."""
     return {
         "every": Expected(
             "more_than_once",
@@ -133,7 +133,7 @@ OF_FSDP1 = {
     "wrong": too_early("no_sync", job_fails=True),
 }
 FSDP1 = {"every": SHARDS["every"], "all": SHARDS["all"]} | OF_FSDP1
-# It has no flag for replicas, so that nobody can be told to set one.
+# It has no flag for replicas, so no advice can be to set one.
 FSDP1_HYBRID = {
     "every": Expected(
         "replicas_more_than_once",
@@ -146,7 +146,7 @@ FSDP1_HYBRID = {
     "all": HYBRID["all"],
 } | OF_FSDP1
 
-# Nobody sees the forward of a model that is compiled away in a function of the job's.
+# The forward of a model that is compiled away in a function of the job's is not seen.
 UNSEEN = dict.fromkeys(("every", "all"), Expected("not_recognised", synchronized=None))
 
 # What a policy is missing for cannot be said: replicas of shards are those of hybrid sharding, and
@@ -210,7 +210,7 @@ seeds = (1,)
 
 @dataclass
 class Held:
-    """What was told of a job, and what it said itself."""
+    """The report on a job, and what the job printed."""
 
     predicted: dict  # bytes, by policy
     policy: str  # that is in force
@@ -317,12 +317,12 @@ class PoliciesTest(WatchedJobTest):
             self.assertEqual(axes[role]["excess"], {})
 
     def assert_held(self, held):
-        """What the policy in force is said to hold of gradients is what the allocator gave out."""
+        """The gradients reported for the policy in force are those that the allocator gave out."""
         for line in held.lines:
             self.assertEqual(held.predicted[held.policy], line["held_bytes"], held.predicted)
 
     def assert_difference(self, one, other):
-        """What a policy is said to hold more than another is what the allocator gave out more."""
+        """The reported difference between policies is the difference in the allocator."""
         for predicted in (one.predicted, other.predicted):
             more_bytes = predicted[one.policy] - predicted[other.policy]
             for line, others_line in zip(one.lines, other.lines, strict=True):

@@ -132,7 +132,7 @@ def of_kind(events, kind):
 
 
 def counts_of(events):
-    """Returns an object as the job prints it, but for its rank."""
+    """Returns an object as the job prints it, without its rank."""
     collectives = {}
     for event in of_kind(events, "collective"):
         sums = collectives.setdefault(event["name"], {"count": 0, "bytes": 0})

@@ -54,7 +54,7 @@ BY_VALUES = (
 
 @dataclass
 class Tally:
-    """Of one job, over its repetitions."""
+    """Counts for one job, over its repetitions."""
 
     runs: int = 0
     right_verdicts: int = 0
@@ -109,8 +109,8 @@ class WatchedJobTest(WatchTest):
 
 
 class Recorded:
-    """Of jobs that were recorded. Where that is of another torch they run, and where it is not of
-    the job as it is they have to be recorded anew.
+    """Judges jobs from their recordings. They run if the recording is of another torch, and must be
+    recorded anew if it is not of the job as it is.
     """
 
     def judged(self, kind, name, digest, marks, run):
@@ -192,7 +192,7 @@ class JobTest(WatchedJobTest):
                 self.assertEqual(got, operations, f"{which} of {role}")
 
     def assert_held(self, watched, printed, when):
-        """What one policy is said to hold of gradients is what the job found that it does."""
+        """The gradients reported for a policy are those that the job measured."""
         [policy] = [one for one in watched["per_step"]["policies"] if one["when"] == when]
         for line in printed:
             self.assertEqual(policy["held_bytes"], line["held_bytes"], policy["null_reasons"])
@@ -265,7 +265,7 @@ class SlowVerdictTest(JobTest):
 
 
 class OnPaper:
-    """Of jobs on GPUs of paper, over NCCL: verdicts, lines and counts are those on the CPU. No
+    """Runs jobs on GPUs of paper, over NCCL: verdicts, lines and counts are those on the CPU. No
     number of seconds is known, and no replicas are compared."""
 
     on = ("--on", "8xh100")

@@ -32,7 +32,7 @@ PRODUCTS = tuple(getattr(torch.ops.aten, name).default for name in ("mm", "addmm
 LABELS = (1, 0, 1)
 SEED = 5  # of dropout's masks
 LORA_RANK = 3
-# By names of ours: what they are beside, as peft is told.
+# By our names: the layers that they update, by peft's names.
 LORA_MODULES = {
     "query_value": None,
     "attention": ["query", "key", "value", "attention.output.dense"],

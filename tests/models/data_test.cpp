@@ -210,7 +210,7 @@ TEST(Pictures, EachClassHasItsBrightnessAndContrast) {
     EXPECT_THAT(labels_of(batch), Each(rank));
     const at::Tensor pixels = batch.input_ids.to(at::kDouble);
     const PictureClass& shown = kPictureClasses[static_cast<std::size_t>(rank)];
-    // Of 2048 pixels; the darkest and brightest are cut off.
+    // The picture has 2048 pixels; the darkest and brightest are cut off.
     EXPECT_NEAR(pixels.mean().item<double>(), shown.brightness, 5) << shown.name;
     EXPECT_NEAR(pixels.std().item<double>(), shown.contrast, 5) << shown.name;
     EXPECT_GE(pixels.min().item<double>(), 0);

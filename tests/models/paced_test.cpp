@@ -76,7 +76,7 @@ TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
   EXPECT_EQ(model.paced_optimizer_s(), 0.25);
 }
 
-// What is told of layers that run again: which, and how long after the start of backward.
+// The reported layers that run again: which, and how long after the start of backward.
 class Reruns {
  public:
   Reruns(PacedModel& model, int every, const FakeClock& clock) {

@@ -59,7 +59,7 @@ TEST_P(EveryModel, GivesEveryParameterAGradient) {
     EXPECT_EQ(gradient.sizes(), parameter.value().sizes()) << parameter.key();
     EXPECT_TRUE(gradient.is_contiguous()) << parameter.key();
     EXPECT_TRUE(at::isfinite(gradient).all().item<bool>()) << parameter.key();
-    // A key's bias shifts all scores of a query alike, so its gradient is 0 but for rounding.
+    // A key's bias shifts all scores of a query equally, so its gradient is 0 up to rounding.
     if (!parameter.key().ends_with("key.bias")) {
       EXPECT_TRUE(gradient.ne(0).any().item<bool>()) << parameter.key();
     }

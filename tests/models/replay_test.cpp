@@ -31,7 +31,8 @@ Profile recorded_profile() {
   return profile;
 }
 
-// Of one script after others, how far it rose above what was held before all, and where it ended.
+// How far the memory of one script, after others, rose above the level before all, and where it
+// ended.
 struct Held {
   std::int64_t high = 0;
   std::int64_t end = 0;

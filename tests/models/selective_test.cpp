@@ -21,8 +21,8 @@ at::Tensor leaf(at::IntArrayRef sizes, double first) {
 
 using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
-// Spoils the second run: whoever computes with `weight` again, computes with other values, which
-// autograd does not know.
+// Spoils the second run: operations that use `weight` again see other values, which autograd does
+// not know.
 void change_unseen(const at::Tensor& weight) {
   auto* values = static_cast<float*>(weight.data_ptr());
   for (std::int64_t i = 0; i < weight.numel(); ++i) values[i] += 1;
@@ -115,7 +115,7 @@ TEST(Selective, WhatIsKeptGoesAsItIsTakenAndTheRestWithTheSecondRun) {
   }
   EXPECT_FALSE(kept->expired());
   sum.backward({}, /*retain_graph=*/true);
-  EXPECT_TRUE(kept->expired()) << "nobody needed it: backward reads inputs alone";
+  EXPECT_TRUE(kept->expired()) << "it was not needed: backward reads inputs alone";
 }
 
 TEST(Selective, AKeptOutputThatIsChangedInPlaceIsRefused) {

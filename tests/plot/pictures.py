@@ -17,6 +17,6 @@ def plot(program, path, timeout_s=120):
 
 
 def share_of(colour, path):
-    """Of all pixels of the picture, how many have this colour."""
+    """Returns the share of the picture's pixels that have this colour."""
     pixels = matplotlib.image.imread(path)[..., :3]
     return (abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02).mean()

@@ -42,7 +42,7 @@ import plot as program  # noqa: E402
 
 WRITE_SAMPLE_RUN = sys.argv.pop(1)
 
-# Of all pixels, for one of the data's colours; a legend's patch alone has 0.05 %.
+# Share of all pixels for one of the data's colours; a legend's patch alone has 0.05 %.
 LEAST_SHARE = {"slowdown.png": 0.005, "steps.png": 0.0003, "timeline": 0.005}
 
 
@@ -192,7 +192,7 @@ class DrawsWhoWaits(WithSampleRun):
         bars, lines = figure.axes
         widths = [bar.get_width() for bar in bars.patches]
         self.assertEqual(widths, [50, 25, 12.5, 25, 0, 0])
-        # Of two stages, with 4 micro-batches: 1/2, and pipelined 1/5.
+        # With two stages and 4 micro-batches: 1/2, and pipelined 1/5.
         marks = [mark.get_xdata()[0] for mark in bars.lines]
         self.assertEqual([round(mark, 9) for mark in marks], [50, 20])
         (line,) = lines.lines
@@ -204,8 +204,8 @@ class DrawsWhoWaits(WithSampleRun):
 
 class DrawsWhereAStepWent(WithSampleRun):
     def attribute(self, result):
-        """Of every cell of the first part rank 0 copies for a quarter of a step, and waits for half
-        of it, for the wire alone.
+        """In every cell of the first part, rank 0 copies for a quarter of a step, and waits half of
+        it, only for the wire.
         """
         for cell in result["cells"]:
             if cell["part"] == "your_machine":

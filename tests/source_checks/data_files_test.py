@@ -45,7 +45,7 @@ def parse(text):
 
 
 def json_files():
-    """Yields the paths, but for packed ones, and the planner's constants, which have no schema."""
+    """Yields the paths, without packed files and the planner's constants, which have no schema."""
     for folder in FOLDERS:
         files = sorted((ROOT / folder).rglob("*.json"))
         yield from (file for file in files if file.name != "links.json")

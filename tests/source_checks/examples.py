@@ -57,7 +57,7 @@ def scripts():
     return [path.relative_to(ROOT) for path in files if os.access(path, os.X_OK)]
 
 
-# Of a model that is one block of one weight.
+# For a model that is one block of one weight.
 COUNTED = dict.fromkeys(
     ("saved_bytes", "output_bytes", "forward_high_bytes", "backward_high_bytes"), 4
 )

@@ -2,7 +2,7 @@
 
 A key is a text in quotes by which a value is taken out of JSON: object["key"], .value("key", ...),
 .at("key"), .contains("key") or .find("key"); or of a JsonFields: .string("key"), .raw("key", ...)
-and the like. What looks the same and is none is told apart: the search in a text, whose result is
+and the like. Two look-alikes are no keys: the search in a text, whose result is
 compared with npos, and the maps of NO_JSON. Files are read into types by lists of fields
 (harness/base/fields.h), which name each field once.
 """

@@ -220,7 +220,7 @@ class SetupTest(unittest.TestCase):
                 self.assert_ends(result, UNFIT, r"downloading --no-deps torch==2\.11\.0 with pip")
 
     def forbid_downloads(self, machine):
-        """Makes the private environment one whose pip finds nobody at the other end."""
+        """Makes the private environment one whose pip reaches no server."""
         tools = machine.root / "build" / "deps" / "venv" / "bin"
         tools.mkdir(parents=True)
         for name, body in (("pip", "echo 'no route to the index'; exit 1"), ("python", "exit 1")):

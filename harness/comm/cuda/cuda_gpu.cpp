@@ -39,7 +39,7 @@ struct EndOf : c10d::ProcessGroupNCCL::WorkNCCL {
 c10::intrusive_ptr<c10d::ProcessGroupNCCL> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                      const NcclOptions& options,
                                                      c10::DeviceIndex index) {
-  // Of normal priority, as torch.distributed.init_process_group has it.
+  // Its streams have normal priority, as in torch.distributed.init_process_group.
   auto nccl = c10d::ProcessGroupNCCL::Options::create();
   nccl->timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1e3));
   auto group =
@@ -172,7 +172,7 @@ class CudaGpu final : public Gpu {
     double timeout_s;
   };
 
-  // Of the allocator's counts: of all of its pools.
+  // The allocator's counts over all of its pools.
   static constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
   c10::DeviceIndex index_;

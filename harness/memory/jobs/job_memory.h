@@ -7,10 +7,9 @@
 // unit into one buffer and copies every parameter out of it, keeps the buffer until the next unit
 // has gathered, and leaves gradients where autograd made them until they are packed to be reduced.
 //
-// A step is one that others went before: moments are there, the Reducer's buckets are rebuilt. Of
-// the job it is taken for granted that it keeps nothing of a micro-batch but the loss, holds one
-// batch at a time, steps with the fused AdamW and lets gradients go after it (zero_grad).   No
-// torch.
+// The step is not the first: moments exist, and the Reducer's buckets are rebuilt. The job is
+// assumed to keep only the loss of a micro-batch, to hold one batch at a time, to step with the
+// fused AdamW and to free gradients after it (zero_grad).   No torch.
 #pragma once
 
 #include <string>
@@ -47,7 +46,7 @@ struct FullyShardJob {
   std::vector<std::size_t> units;  // modules that fully_shard was called with, before the model
 };
 
-// Of rank 0, which holds most where a parameter's rows cannot be dealt out evenly.
+// Returns the memory of rank 0, which holds most if a parameter's rows cannot be divided evenly.
 StepMemory fully_shard_job_memory(const FullyShardJob& job, const models::MemoryProfile& profile,
                                   const std::vector<bool>& syncs);
 

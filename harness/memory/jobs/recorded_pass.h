@@ -1,4 +1,5 @@
-// Plays a recorded pass into the books of a step. What the wrapper does at a mark is the caller's.
+// Plays a recorded pass into the account of a step. At a mark, the caller does what the wrapper
+// does.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class RecordedModel {
     }
   }
 
-  // Returns the tensor of a gradient that was made. It is the caller's from now on.
+  // Returns the tensor of a gradient that was made. The caller owns it from now on.
   HeldTensor take_gradient(const models::PassEvent& event) {
     HeldTensor gradient{measure::MemoryCategory::Activation, event.net};
     if (account_.has_blocks() && event.net > 0) gradient = *tensors_.take(event.net, event.age);
@@ -55,7 +56,7 @@ class RecordedModel {
   models::RecordedTensors<HeldTensor> tensors_;
 };
 
-// Returns the books of a job on `profile`.
+// Returns the account of a job on `profile`.
 inline MemoryAccount account_of(const models::MemoryProfile& profile) {
   if (profile.changes.empty()) return {};
   return MemoryAccount(DeviceMemory{.is_gpu = profile.is_of_gpu});
@@ -78,8 +79,9 @@ StepMemory steady_memory(Step& step, const std::vector<bool>& syncs, MemoryAccou
   return account.memory();
 }
 
-// Whether micro-batch i finds what the one before found and does what that did: the third of three
-// alike. It holds the same, and need not be played. A few more may still need other segments.
+// Returns whether micro-batch i starts from the same state as the one before and does the same: the
+// third of three equal ones. It holds the same memory, and need not be played. A few more may still
+// need other segments.
 inline bool repeats(const std::vector<bool>& syncs, std::size_t i, const MemoryAccount& account) {
   const std::size_t alike = account.has_blocks() ? 6 : 3;
   if (i + 1 < alike) return false;
@@ -88,14 +90,14 @@ inline bool repeats(const std::vector<bool>& syncs, std::size_t i, const MemoryA
                      [&](bool sync) { return sync == syncs[i]; });
 }
 
-// AdamW's, fused, of a tensor of `bytes` that a rank steps: a counter and two moments.
+// Returns the state of the fused AdamW for a tensor of `bytes`: a counter and two moments.
 inline void hold_moments(std::int64_t bytes, MemoryAccount& account) {
   for (const std::int64_t tensor : {models::kFloatBytes, bytes, bytes}) {
     account.hold(measure::MemoryCategory::OptimizerState, tensor);
   }
 }
 
-// What is there without any wrapper and is no parameter.
+// Holds what exists without any wrapper and is no parameter.
 inline void hold_data(const models::MemoryProfile& profile, MemoryAccount& account) {
   const std::vector<std::int64_t> whole{profile.batch_bytes};
   for (const auto* tensors :

@@ -1,4 +1,4 @@
-"""Does this training synchronize its gradients when it should? Asked from inside of the process.
+"""Does this training synchronize its gradients when it should? Answered from inside the process.
 
     import gradsync
 

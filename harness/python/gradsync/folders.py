@@ -1,7 +1,7 @@
-"""Temporary folders of which none stays: what a killed process left, the next one removes.
+"""Temporary folders, all of which are removed: the next process removes those of a killed one.
 
-Each is locked by whoever made it, as long as that process or a fork of it lives. Only the standard
-library is used.
+The process that makes a folder locks it, as long as that process or a fork of it lives. Only the
+standard library is used.
 """
 
 import contextlib

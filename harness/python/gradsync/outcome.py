@@ -8,7 +8,7 @@ from gradsync.series import known
 
 
 class Change(NamedTuple):
-    """What to change in the job, and in which line, where that is known."""
+    """A change to the job, with its line where that is known."""
 
     file: str | None
     line: int | None
@@ -36,7 +36,7 @@ UNJUDGED = ("no_steps", "not_recognised", "not_in_file")
 class Watched:
     """Filled when the `with` ends; until then, and where nothing could be seen, it is empty.
 
-    Of a job of several ranks it is the same on all of them: what all ranks of this host did.
+    In a job of several ranks it is the same on all of them: what all ranks of this host did.
     """
 
     verdicts: tuple = ()  # the first is on when the job synchronizes
@@ -74,16 +74,16 @@ class Watched:
 
     @property
     def collectives(self):
-        """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
+        """The collectives of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
         return (self.per_step or {}).get("collectives", {})
 
     @property
     def series(self):
-        """What callbacks log, as far as it is known: {"gradsync/steps": 6, ...} (series.py)."""
+        """The numbers that callbacks log, if known: {"gradsync/steps": 6, ...} (series.py)."""
         return known(self.json)
 
     def _repr_html_(self):
-        """What a notebook shows of it: the page."""
+        """Returns the page, for notebooks."""
         return f"<pre>{html.escape(self.page or repr(self))}</pre>"
 
     def fill(self, said, page, unseen):

@@ -1,8 +1,8 @@
-"""How the ranks of a job put together what each of them recorded: through the store of their
+"""Puts together what the ranks of a job recorded, through the store of their
 process group.
 
-Rank 0 reads what the ranks of its host wrote, has it judged and tells the others. Nobody waits for
-long: who does not answer is left out, and that is said.
+Rank 0 reads what the ranks of its host wrote, has it judged and sends the result to the others. No
+rank waits for long: a rank that does not answer is left out, and the result says so.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Peers:
         self.store.set(f"{self.prefix}/{name}", json.dumps(value))
 
     def get(self, name, timeout_s):
-        """Errors: whatever the store raises where nobody put it in time."""
+        """Errors: whatever the store raises if no rank put it in time."""
         key = f"{self.prefix}/{name}"
         self.store.wait([key], timedelta(seconds=timeout_s))
         return json.loads(self.store.get(key))

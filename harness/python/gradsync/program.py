@@ -39,7 +39,7 @@ def path():
 
 
 def outside_environment():
-    """Of this process, without what would have the program watched too."""
+    """Returns this process's environment without the variables that would watch the program too."""
     ours = ("LD_PRELOAD", "PYTHONPATH")
     return {name: value for name, value in os.environ.items() if name not in ours}
 

@@ -39,7 +39,7 @@ class Library:
 
 
 class Environment:
-    """What processes that are started meanwhile are watched with, as under `gradsync watch`."""
+    """Makes processes that are started meanwhile watched, as under `gradsync watch`."""
 
     def __init__(self, paths, folder, account):
         self.changes = {
@@ -93,7 +93,7 @@ class Session:
         except BaseException:
             self.own_folder.remove()
             raise
-        atexit.register(self.remove)  # of a watching that nobody ends
+        atexit.register(self.remove)  # for a watching that is never ended
         self.hook.begin(self.folder, account)
         self.environment.set()
         Session.running = self
@@ -107,15 +107,15 @@ class Session:
 
     @property
     def rank(self):
-        """Of this process, as far as it has one; 0 without a group."""
+        """The rank of this process; 0 without a group."""
         return self.hook.recording.writer.rank
 
     def look(self):
-        """Returns what this process did so far, as JSON; {} where that cannot be told."""
+        """Returns what this process did so far, as JSON; {} if that is not known."""
         try:
             return program.seen(self.folder)
         except program.Unwatchable as error:
-            log.warning("the training is not told of while it runs: %s", error)
+            log.warning("no report while the training runs: %s", error)
             return {}
 
     def drop(self):
@@ -177,25 +177,25 @@ def hook_of(folder):
 
 @contextlib.contextmanager
 def watching(account=False, every=10, sample=1.0):
-    """Watches what this process does to synchronize gradients, and tells at the end: Watched.
+    """Watches how this process synchronizes gradients; the result at the end is a Watched.
 
     Collective where the process is a rank of a group: every rank enters it, in the same order; at
     the end all wait for each other, for two minutes at most. Models that were wrapped before are
-    watched as well; of processes that are started meanwhile all is seen that `gradsync watch` sees.
+    watched as well; processes that are started meanwhile are watched as under `gradsync watch`.
 
-    `account`: says too what every micro-batch of every rank weighs in the gradient that the
-    optimizer reads (`Watched.account`), of the first two of `every` so many steps and of that share
-    of the parameters.
+    `account`: also reports how much every micro-batch of every rank weighs in the gradient that the
+    optimizer reads (`Watched.account`), for the first two of every `every` steps and for the share
+    `sample` of the parameters.
 
-    Nothing that goes wrong here reaches the training: `Watched.unseen` says what is not known, and
-    a warning of the logger "gradsync". An exception of the training goes on its way.
+    Errors of the watcher never reach the training: `Watched.unseen` and a warning of the logger
+    "gradsync" say what is not known. An exception of the training passes through.
     """
     watched = Watched()
     session = begun(watched, wish_for_account(account, every, sample))
     try:
         yield watched
     finally:
-        # In the child of a fork that left the block by itself: the parent tells.
+        # In the child of a fork that left the block by itself: the parent reports.
         if session is not None and session.pid == os.getpid():
             conclude(session, watched)
 

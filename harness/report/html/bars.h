@@ -1,8 +1,8 @@
 // Pictures as inline SVG: bars from zero, and intervals about a line.
 //
 // Lengths across are percentages, so that a picture is as wide as its page, on a telephone as on a
-// desk. Every value stands above its bar in words that wrap: whoever does not see it misses
-// nothing.
+// desk. Every value stands above its bar in words that wrap, so that readers who do not see the bar
+// miss nothing.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Bar {
 
 // Bars on one scale.
 struct Bars {
-  std::string title;  // what a reader hears who does not see it
+  std::string title;  // what a screen reader says
   std::vector<Bar> bars;
   std::optional<double> limit;  // a dashed line across all of them
 };

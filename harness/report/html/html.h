@@ -39,7 +39,7 @@ std::string list(const std::vector<std::string>& items);
 // Returns the blocks in their order; headings as h4.
 std::string blocks(const text::Blocks& blocks);
 
-// Returns what is folded away until it is asked for; paper shows it. "" without `inside`.
+// Returns a section that is folded until the reader opens it; paper shows it. "" without `inside`.
 std::string folded(const std::string& summary, const std::string& inside);
 
 }  // namespace gradsync::html

@@ -26,8 +26,7 @@ struct Page {
 // or dark, and has no script.
 std::string to_html(const Page& page);
 
-// Returns a list of what is known of something: name and value, both text; empty values are left
-// out.
+// Returns a list of names and values, both text; empty values are left out.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& facts);
 
 // The style of every page (style.cpp).

@@ -24,7 +24,7 @@ const GuideEvidence* first_that(const GuideClaim& claim, GuideVerdict verdict) {
   return found == claim.evidence.end() ? nullptr : &*found;
 }
 
-// Of the evidence with that verdict, the largest effect.
+// Returns the evidence with the largest effect among those with that verdict.
 const GuideEvidence* largest(const GuideClaim& claim, GuideVerdict verdict) {
   const GuideEvidence* most = nullptr;
   for (const GuideEvidence& evidence : claim.evidence) {
@@ -87,7 +87,7 @@ std::string lead_of(const std::vector<GuideClaim>& claims) {
     if (count == 0) continue;
     text += (text.empty() ? "" : ", ") + text::counted(count, of_one, of_several);
   }
-  return fmt::format("Of the guide’s {} claims, {} (<a href=\"#claims\">which, and why</a>).",
+  return fmt::format("The guide’s {} claims: {} (<a href=\"#claims\">which, and why</a>).",
                      claims.size(), text);
 }
 

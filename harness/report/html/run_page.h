@@ -19,8 +19,8 @@ std::string run_page(const results::Result& result, const report::References& re
 
 // Parts of the page: what it says first, and its pictures.
 
-// Returns one sentence, as text: what was found of memory, else the largest cost that is decided,
-// else what keeps it from being decided.
+// Returns one sentence, as text: the finding about memory, else the largest cost that is decided,
+// else why it is not decided.
 std::string answer_of(const results::Result& result,
                       const std::vector<summary::GuideClaim>& claims);
 

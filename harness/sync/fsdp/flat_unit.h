@@ -1,5 +1,5 @@
-// A unit's parameters as one flat tensor: each rank keeps a shard of it, and all of it is there
-// only while the unit computes.
+// A unit's parameters as one flat tensor: each rank keeps a shard of it, and the whole exists only
+// while the unit computes.
 //
 //   parameters  [ w1 ............ | b1 .. | w2 ............ | b2 .. | padding ]   one flat tensor
 //   shards      [      rank 0          |        rank 1         |   rank 2   ..]   equal parts
@@ -10,7 +10,7 @@
 //
 // The model's parameters are views of the flat tensor's storage, for good. Resharding frees that
 // storage under them, and gathering fills it again, so that autograd's saved weights see the values
-// when backward needs them. In between nobody may look.
+// when backward needs them. In between, no code may read them.
 //
 // The gradient goes the other way: each parameter's is moved into one flat, unsharded gradient as
 // soon as autograd has it; a reduce-scatter turns that into this rank's part of the mean.
@@ -36,8 +36,8 @@
 
 namespace gradsync::sync {
 
-// Who holds what. Hybrid sharding has both groups; a rank's shard is then the same on every rank of
-// its `replicate` group.
+// The groups of ranks that share parameters. Hybrid sharding has both; a rank's shard is then the
+// same on every rank of its `replicate` group.
 struct FsdpGroups {
   c10::intrusive_ptr<c10d::ProcessGroup> shard;      // ranks that hold one copy between them
   c10::intrusive_ptr<c10d::ProcessGroup> replicate;  // ranks that hold the same part; may be null

@@ -41,13 +41,13 @@ struct FsdpOptions {
   bool prefetch = true;  // gather one unit ahead
   bool offload_parameters =
       false;  // shards and their gradients live on the host (memory/memory_account.h)
-  measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
+  measure::StepRecorder* recorder = nullptr;  // records phases; may be null
 };
 
 class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks {
  public:
-  // Shards `module` by its units(); parameters in none of them form the root unit. Rank 0's values
-  // are everybody's. Buffers stay as they are. Frozen parameters are shared and gathered like the
+  // Shards `module` by its units(); parameters in none of them form the root unit. All ranks get
+  // rank 0's values. Buffers stay as they are. Frozen parameters are shared and gathered like the
   // others; a unit with some is freed when the gradient of its input is complete.
   // Collective: on all ranks, same order. Errors: ConfigError for a model without units, or a unit
   // that cannot be shared (see FlatUnit).

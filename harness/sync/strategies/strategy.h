@@ -73,8 +73,8 @@ struct StrategyRegistration {
   StrategyRegistration(const std::string& name, MakeStrategy make);
 };
 
-// Errors: ConfigError naming the strategies there are; InternalError where nobody has registered
-// it.
+// Errors: ConfigError naming the strategies there are; InternalError if the strategy is not
+// registered.
 std::unique_ptr<Strategy> make_strategy(const std::string& name);
 
 }  // namespace gradsync::sync

@@ -1,4 +1,4 @@
-// What a gate measures, of arms that are made up.
+// The measurements of a gate on made-up arms.
 #include "harness/arms/gate_measurement.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// All ranks take a decision alike, whatever each of them saw, and nobody waits for ever.
+// All ranks make the same decision, whatever each of them saw, and no rank waits for ever.
 #include "harness/comm/agreement.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ constexpr double kDeadlineS = 30;  // for hangs alone
 
 using testing::ElementsAre;
 
-// Returns what each rank is told, question by question; rank r says says(r, question).
+// Returns the answers that each rank gets, question by question; rank r says says(r, question).
 std::vector<std::vector<bool>> answers(int questions,
                                        const std::function<bool(int rank, int question)>& says) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -69,7 +69,7 @@ TEST(Agreement, ARankThatDoesNotAnswerIsWaitedForNoLongerThanTheDeadline) {
   Agreement agreement(c10::make_intrusive<c10d::HashStore>(), 2, kShortS);
   try {
     agreement.all_say(true);
-    FAIL() << "nobody else voted";
+    FAIL() << "no other rank voted";
   } catch (const CommError& error) {
     EXPECT_TRUE(error.timed_out());
     EXPECT_THAT(error.what(), testing::HasSubstr("0.2 s"));

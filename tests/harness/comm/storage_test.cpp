@@ -1,4 +1,4 @@
-// Memory that is taken from whoever else holds a tensor.
+// Memory that is taken from the other holders of a tensor.
 #include "harness/comm/storage.h"
 
 #include <ATen/ATen.h>

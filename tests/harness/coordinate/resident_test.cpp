@@ -17,7 +17,7 @@ using nlohmann::json;
 using test::trial_message;
 using test::trial_of;
 
-// What the ranks do when they are told to run their n-th trial.
+// What the ranks do when asked to run their n-th trial.
 enum class Does { Run, Die };
 
 // Two ranks of one node that answer at once.

@@ -25,7 +25,7 @@ JudgedAccount judged(const MadeAccount& made) {
   return judge_trial_account(records_of(made), false);
 }
 
-// What rank r reads where nothing is synchronized: its own.
+// The records without synchronization: rank r reads its own gradients.
 std::vector<account::AccountRecords> separate(const MadeAccount& made) {
   auto ranks = records_of(made);
   for (account::AccountRecords& rank : ranks) {

@@ -28,9 +28,9 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Of what the rate should carry. Above, there is the bucket that a busy machine may hide from the
-// self-test: 0.3 % of what it sends at 100 Mbit/s. Below, a machine may be slow: what carries less
-// than a fifth is no link of that rate, or is measured in other units.
+// Shares of what the rate should carry. More is possible by the bucket that a busy machine may hide
+// from the self-test: 0.3 % of what it sends at 100 Mbit/s. Less is possible on a slow machine, but
+// a link that carries less than a fifth has another rate, or is measured in other units.
 constexpr double kMostShare = 1.01;
 constexpr double kLeastShare = 0.2;
 
@@ -215,8 +215,8 @@ TEST_F(FabricTest, WhatIproute2RefusesIsToldInItsWords) {
   EXPECT_THROW(namespaces.run_batch(0, "no_such_program", ""), EnvironmentError);
 }
 
-// Of both the best of a few attempts, in turns. Two programs that measure one link differ by per
-// cents, and where others compete for the processor by more; but not by a factor.
+// Compares the best of a few attempts of both programs, in turns. Two programs that measure one
+// link differ by per cents, and by more if others compete for the processor, but not by a factor.
 TEST_F(FabricTest, AgreesWithIperf3) {
   if (find_program("iperf3").empty()) GTEST_SKIP() << "iperf3 is not installed";
   const auto fabric = make_fabric(cluster(2, 1, 200e6));

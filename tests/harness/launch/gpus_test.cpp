@@ -52,7 +52,7 @@ TEST_F(Gpus, AreDescribedAsTheDriverHasThem) {
                                      {"compute_mode", "default"},
                                      {"processes", json::array()},
                                      {"mig_instances", nullptr}}));
-  // What one does not tell is unknown, and the rest of it stays.
+  // A fact that one GPU does not report is unknown, and the rest of its facts stay.
   EXPECT_EQ(gpus->at(1).uuid, "GPU-1");
   EXPECT_FALSE(gpus->at(1).sm_clock_max_hz.has_value());
   EXPECT_TRUE(json(gpus->at(1)).at("sm_clock_max_hz").is_null());

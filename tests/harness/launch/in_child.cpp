@@ -85,7 +85,7 @@ std::string try_to_connect(const Fabric& fabric, int sender, int receiver) {
   const std::string said = in_child([&]() -> std::string {
     char byte = 0;
     ::close(ready[1]);
-    if (::read(ready[0], &byte, 1) != 1) return "nobody listens. ";
+    if (::read(ready[0], &byte, 1) != 1) return "no process listens. ";
     if (const int error = fabric.enter(sender); error != 0) return std::strerror(error);
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     if (::connect(socket, where, sizeof address) != 0) return std::strerror(errno);

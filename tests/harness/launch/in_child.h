@@ -13,8 +13,8 @@ namespace gradsync::launch {
 // Runs `body` in a forked child and returns what it returned, or the words of what it threw.
 std::string in_child(const std::function<std::string()>& body);
 
-// Becomes user nobody, for good. For in_child. As a fresh program of that user would be, and not as
-// the kernel marks a process that has just dropped its privileges.
+// Becomes the user "nobody", for good. For in_child. The process is then like a fresh program of
+// that user, and not marked as one that has just dropped its privileges.
 void become_nobody();
 
 // "" where a TCP connection from `sender`'s network reaches `receiver`'s address; else what failed.

@@ -205,7 +205,7 @@ TEST(LocalRanks, WaitsForNothingWhenNothingRuns) {
   constexpr double kWait = 300;
   const std::int64_t start_ns = steady_clock().now_ns();
   EXPECT_FALSE(launched.group.next_event(kWait).has_value());
-  EXPECT_LT(seconds(steady_clock().now_ns() - start_ns), kWait / 2) << "it waited for nobody";
+  EXPECT_LT(seconds(steady_clock().now_ns() - start_ns), kWait / 2) << "it waited in vain";
 }
 
 TEST(LocalRanks, PutsRanksIntoTheirNodesNetworks) {
@@ -231,7 +231,7 @@ TEST(LocalRanks, RunsForUsersWithoutPrivilege) {
   }
   const std::string answer = in_child([]() -> std::string {
     become_nobody();
-    // A program that every user may run; the pipe's end is nobody's.
+    // A program that every user may run; the user "nobody" owns the pipe's end.
     Launched launched(ranks(2, 2), {{"/bin/sh", "-c", "exit $((RANK + 5))"}, {}});
     std::string codes(2, '?');
     for (int i = 0; i < 2; ++i) {

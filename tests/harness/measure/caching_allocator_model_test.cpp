@@ -40,7 +40,7 @@ Held held(const Gpu& gpu) {
   return {gpu.model.allocated_bytes(), gpu.model.reserved_bytes()};
 }
 
-// Of one allocation on an empty GPU.
+// Returns what one allocation on an empty GPU holds.
 Held held_by(std::int64_t bytes) {
   Gpu gpu;
   gpu.allocate(bytes);

@@ -25,8 +25,8 @@ class FoldingMeter : public testing::Environment {
 };
 const auto* const folding_meter = testing::AddGlobalTestEnvironment(new FoldingMeter);
 
-// What this process's own memory really takes, its share of pages that are mapped more than once.
-// Pages of files are left out: a library's share changes when other processes come and go.
+// Returns the memory that this process really uses: its share of pages that are mapped more than
+// once. Pages of files are left out: a library's share changes when other processes come and go.
 std::int64_t pss_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   std::int64_t bytes = 0;

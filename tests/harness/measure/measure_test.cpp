@@ -41,7 +41,7 @@ TEST(StepRecorder, PhasesFillTheStepAndStepsTouch) {
   EXPECT_EQ(recorder.steps()[0].end_ns, step.start_ns);
 }
 
-// Of two buckets, the first of three gradients; the second arrives while the first is copied, the
+// Two buckets, the first with three gradients; the second arrives while the first is copied, the
 // third not.
 TEST(StepRecorder, CopiesWithNoWaitBetweenThemAreOne) {
   FakeClock clock;

@@ -90,7 +90,7 @@ TEST(DdpJob, FrozenParametersHaveNoMomentsAndNoBuckets) {
             kAlone + kBuckets + kActivations + 4000);
 }
 
-// Of two ranks: half of each parameter and of its moments; a mesh of each of three calls.
+// On two ranks: half of each parameter and of its moments; a mesh for each of three calls.
 constexpr std::int64_t kMesh = 2 * 4;
 constexpr std::int64_t kShards = 16 + 2 * 16 + 2 * 4 + 8 + 3 * kMesh;
 constexpr std::int64_t kBlock = 16;

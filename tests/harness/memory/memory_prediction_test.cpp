@@ -1,4 +1,4 @@
-// What is said of a trial before it runs, against a step worked by hand.
+// Predictions of a trial's memory, against a step worked by hand.
 // Covers: harness/memory/fsdp_unit.cpp.
 #include "harness/memory/memory_prediction.h"
 
@@ -55,7 +55,7 @@ TEST(MemoryPrediction, OfFsdpByHand) {
   EXPECT_EQ(measure::bytes_of(reduced.peak_by_category, MemoryCategory::ShardedGradient), 8);
 }
 
-// What a node's ranks share is whole on each node; to sum it across nodes takes no memory.
+// Each node has a whole copy, shared by its ranks; summing across nodes takes no memory.
 TEST(MemoryPrediction, OfHybridShardingIsThatOfOneNode) {
   plan::Cell cell;
   cell.wrapper = "fsdp";

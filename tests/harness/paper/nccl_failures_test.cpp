@@ -18,7 +18,7 @@ TEST(FailingNcclOfPaper, AbortEndsAWaitAtOnce) {
   const auto ends = run_ranks(2, [](int rank, const ncclUniqueId& id) {
     ncclComm_t comm = open(2, id, rank);
     if (rank == 1) {
-      // Rank 0's end is what this rank waits for: nobody comes to it before.
+      // This rank waits for rank 0's end: no rank comes to the collective before.
       EXPECT_EQ(sum_ones(comm), ncclSuccess);
       EXPECT_EQ(sum_ones(comm), ncclRemoteError);
       expect_error_has(

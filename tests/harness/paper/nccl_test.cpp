@@ -250,7 +250,7 @@ TEST(NcclOfPaper, LargeMessagesAreNotTouched) {
   });
 }
 
-// What reads it later is told apart from a read of what a kernel should have written.
+// A later read of it differs from a read of what a kernel should have written.
 TEST(NcclOfPaper, ResultsOfWrittenMemoryAreWritten) {
   expect_ranks(2, [](int rank, const ncclUniqueId& id) {
     ncclComm_t comm = open(2, id, rank);

@@ -259,7 +259,7 @@ TEST(Cells, OnlyUnitsThatRunAgainKeepOutputs) {
   plan["cells"]["activation_checkpointing"] = {"none"};
   EXPECT_THAT(complaint(plan),
               HasSubstr("'cells.selective_checkpointing': got \"attention\", expected none where "
-                        "activation_checkpointing is none: nothing is made again"));
+                        "activation_checkpointing is none: nothing runs again"));
   EXPECT_EQ(complaint_about_axis("selective_checkpointing", {"softmax"}),
             "p.json: field 'cells.selective_checkpointing': got \"softmax\", expected one of none, "
             "attention, matmul");

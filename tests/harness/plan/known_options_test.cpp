@@ -57,7 +57,7 @@ TEST(KnownOptions, EachOffItsDefaultIsListedOrRefusedByName) {
   }
 }
 
-// What nobody wrote down is known to no prediction.
+// An option without entries is known to no prediction.
 TEST(KnownOptions, ANewOptionIsKnownToNone) {
   const Axis& axis = *std::ranges::find(axes(), std::string("autocast"), &Axis::name);
   EXPECT_TRUE(axis.known_to.empty());

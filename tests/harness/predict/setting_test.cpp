@@ -67,7 +67,7 @@ TEST(Setting, WhatAProfileDoesNotHaveIsNotPredicted) {
   EXPECT_THAT(why_not_predicted(cell, two_nodes()), HasSubstr("pipeline"));
   cell.wrapper = "fsdp";
   cell.hybrid_shard = true;
-  EXPECT_EQ(why_not_predicted(cell, two_nodes()), "");  // one rank of a node shards with nobody
+  EXPECT_EQ(why_not_predicted(cell, two_nodes()), "");  // one rank of a node shards alone
   launch::Topology wide = two_nodes();
   wide.ranks_per_node = 2;
   EXPECT_THAT(why_not_predicted(cell, wide), HasSubstr("inside a node"));

@@ -2,8 +2,8 @@
 
 usage: torchrun --nproc-per-node 2 callbacks_rank.py FOLDER
 
-Of three micro-batches a step, the loop and transformers' Trainer synchronize each, Accelerate and
-Lightning the last. What was logged goes to FOLDER/rankN.json, by library.
+In steps of three micro-batches, the loop and transformers' Trainer synchronize each, Accelerate and
+Lightning the last. The logged numbers go to FOLDER/rankN.json, by library.
 """
 
 import json

@@ -27,7 +27,7 @@ from watch_test import CACHE, SKIPPED, TORCH_PYTHON  # noqa: E402
 
 CASES = Path(__file__).with_name("plugin_cases")
 
-# Of those that do not pass: how they end, and what is said.
+# How the cases that do not pass end, and what is reported.
 ENDS = {
     "test_wrong": (
         "failure",
@@ -84,7 +84,7 @@ PASS = {
     "test_ledger_of_nothing_else",
 }
 
-# Of these, what needs no proof with every change: each is like another but for one thing.
+# Cases that need no proof with every change: each differs from another in only one thing.
 NIGHTLY = (
     "test_two_ranks_and_their_peaks",
     "test_account[False]",
@@ -199,7 +199,7 @@ def ends_of(case):
 
 
 def of_test(out, name):
-    """What the terminal said of a failure, its sections included."""
+    """Returns the terminal's report of a failure, with its sections."""
     head = f"_ {name} _" if "[" not in name else name
     return out.partition(head)[2].partition("\n____")[0]
 
@@ -300,7 +300,7 @@ class EndTest(PluginTest):
         process.kill()
         process.wait(60)
         self.wait_until(lambda: not self.marked_processes(), 60, "the end of all ranks")
-        [folder] = self.place.glob("gradsync_ranks_*")  # nobody was left to remove it
+        [folder] = self.place.glob("gradsync_ranks_*")  # no process was left to remove it
         another = "from gradsync.folders import OwnFolder; OwnFolder('gradsync_ranks_').remove()"
         environment = os.environ | {
             "PYTHONPATH": str(ROOT / "harness" / "python"),

@@ -152,7 +152,7 @@ BLOCKS = {
             with gradsync.watching() as watched:
                 train(steps, properly)
             seen.append(watched)
-            train(7, properly=False)  # watched by nobody
+            train(7, properly=False)  # not watched
         for watched in seen:
             print(watched.steps.get(0), watched.collectives.get("all_reduce", {}).get("count"))
         """,

@@ -121,7 +121,8 @@ TEST(Trace, WithoutAStartEachRankCountsFromItsOwn) {
   older.ranks[0].timeline_start_s.reset();
   EXPECT_DOUBLE_EQ(slice_named(older, "step", 2)["ts"], 0);
   for (const json& event : events_of(older, "X")) {
-    EXPECT_FALSE(event["name"].get<std::string>().starts_with("late")) << "nobody knows";
+    EXPECT_FALSE(event["name"].get<std::string>().starts_with("late"))
+        << "the last rank is not known";
   }
 }
 

@@ -1,4 +1,4 @@
-// What a rank says that cannot go on, by what was thrown.
+// The report of a failing rank, by what was thrown.
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 

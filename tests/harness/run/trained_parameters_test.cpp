@@ -35,7 +35,7 @@ class Parameters final : public sync::Wrapper {
   std::vector<at::Tensor> values_;
 };
 
-// What is said of three parameters, of which the middle one has `value` as its last element.
+// Returns the report on three parameters; the middle one has `value` as its last element.
 std::string said_of(float value, float last = 0) {
   return run::non_finite_values(
       Parameters({at::ones({3}), at::tensor({1.0F, -2.0F, value}), at::tensor({last})}),

@@ -1,4 +1,4 @@
-// What is said of a plan's length before it starts, by runs that were made before.
+// Estimates of a plan's length before it starts, from runs that were made before.
 #include "harness/session/plan_length.h"
 #include "tests/harness/report/golden.h"
 

@@ -40,7 +40,7 @@ TEST(RateInterval, NothingSeenBoundsTheRateFromAbove) {
 }
 
 TEST(RateInterval, OneSeenNeeds473Trials) {
-  // Of which an upper bound of 1 % is 95 % one-sided: 90 % two-sided.
+  // An upper bound of 1 % is 95 % one-sided: 90 % two-sided.
   EXPECT_LE(rate_interval(1, 473, 0.90).hi, 0.01);
   EXPECT_GT(rate_interval(1, 472, 0.90).hi, 0.01);
 }

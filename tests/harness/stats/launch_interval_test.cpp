@@ -66,7 +66,7 @@ TEST(LaunchInterval, WhatDisturbsBothOfAPairCancels) {
   EXPECT_NEAR(ratio.value, 2.2, 1e-12);
   EXPECT_NEAR(ratio.interval->lo, 2.2, 1e-6);
   EXPECT_NEAR(ratio.interval->hi, 2.2, 1e-6);
-  // Of runs that were apart it does not.
+  // In runs that did not take turns, it does not cancel.
   const Estimate apart = ratio_of_independent({2.2, 2.64, 2.2}, {1.0, 1.2, 1.0});
   EXPECT_GT(apart.interval->hi - apart.interval->lo, 1);
 }

@@ -48,7 +48,7 @@ TEST(Student, OneRunHasNoInterval) {
 
 namespace {
 
-// Of two: 1 / sqrt(pi); of three: 3 / (2 sqrt(pi)). Of more by the tables of Harter, "Expected
+// For two: 1 / sqrt(pi); for three: 3 / (2 sqrt(pi)). For more: the tables of Harter, "Expected
 // Values of Normal Order Statistics", 1961.
 TEST(LargestNormal, IsThatOfTheTables) {
   EXPECT_NEAR(expected_largest_normal(1), 0, 1e-9);

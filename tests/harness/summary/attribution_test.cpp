@@ -1,4 +1,5 @@
-// Two ranks whose every moment is written down, so that each second's cause can be told by hand.
+// Two ranks whose every moment is written down, so that the cause of each second can be found by
+// hand.
 #include "harness/summary/attribution.h"
 
 #include <gtest/gtest.h>

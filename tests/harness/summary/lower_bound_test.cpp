@@ -1,4 +1,4 @@
-// What a step takes at least, by hand, and what it is told of.
+// The shortest possible step, worked by hand, and the cells that have one.
 #include "harness/summary/lower_bound.h"
 
 #include <gmock/gmock.h>

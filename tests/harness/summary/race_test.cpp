@@ -80,7 +80,7 @@ TEST(Race, FromThreeOnAnIntervalAboveOne) {
                              {{"none", 1.10}, {"every_2", 1.155}, {"full", 1.3}},
                              {{"none", 1.20}, {"every_2", 1.262}, {"full", 1.1}}}));
   EXPECT_THAT(standings(race), ElementsAre(Standing::Racing, Standing::Slower, Standing::Racing))
-      << "5 % in every launch is told apart, more or less of it in each is not";
+      << "5 % in every launch is a clear difference, more or less of it in each is not";
   end_race(race);
   EXPECT_THAT(standings(race), ElementsAre(Standing::Fastest, Standing::Slower, Standing::Close));
 }
@@ -129,7 +129,7 @@ TEST(Race, OtherWorkHasARaceOfItsOwn) {
   race.contenders[2].cell = race.contenders[2].cell.with("accumulation_steps", 1);
   EXPECT_EQ(works_of(race.contenders).size(), 2U);
   end_race(race);
-  EXPECT_TRUE(starters(race, "", false).empty()) << "nobody races any more";
+  EXPECT_TRUE(starters(race, "", false).empty()) << "no way races any more";
 }
 
 TEST(Race, ThePageSaysHowItEndedForEach) {

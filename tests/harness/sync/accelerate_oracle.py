@@ -91,7 +91,7 @@ def build_accelerator(options):
 
 
 def adjusts_scheduler_by_default():
-    """Whether Accelerate counts skipped steps when nothing is said about it."""
+    """Returns whether Accelerate counts skipped steps by default."""
     GradientState._reset_state()
     plugin = GradientAccumulationPlugin(num_steps=2)
     accelerator = Accelerator(cpu=True, gradient_accumulation_plugin=plugin)

@@ -25,7 +25,7 @@ using Counts = std::vector<int>;
 
 constexpr int kRanks = 2;
 
-// loss = weight x: the gradient is x, so that what a rank was given can be told from what it has.
+// loss = weight x: the gradient is x, so that a rank's gradient shows what it was given.
 class Slope : public models::Model {
  public:
   Slope() { weight_ = register_parameter("weight", at::zeros({1})); }
@@ -58,7 +58,7 @@ struct Loop {
   double gradient() const { return model.parameters()[0].grad().item<double>(); }
 };
 
-// Of each micro-batch of an epoch.
+// Counts for each micro-batch of an epoch.
 struct Seen {
   Counts sync_gradients;  // 0 or 1
   Counts all_reduces;

@@ -92,7 +92,7 @@ TEST_P(ByHandReductions, CommunicateWhatTheyDeclareAndNothingBeforeBackwardHasEn
     const auto events = rank.ledger.events();
     EXPECT_EQ(run::first_mismatch(model.declared({false, true}), events, 0), "");
     EXPECT_EQ(events.size(), GetParam() == Reduction::Coalesced ? 1U : 3U);
-    // Of the intervals of the second micro-batch the wait is the one in which all happens.
+    // All events of the second micro-batch lie in its wait.
     const auto& intervals = rank.recorder.steps().front().intervals;
     for (const comm::CommEvent& event : events) {
       for (const measure::PhaseInterval& interval : intervals) {

@@ -66,7 +66,7 @@ TEST(Collectives, SyncBatchNormsAreInEveryMicroBatchAndBackwardsInReverse) {
   traffic.batch_norm = sync::batch_norm_collectives({3, 10}, 4);
   const auto step = declared_collectives(traffic, {false, true});
   for (const sync::Collectives& micro_batch : step) {
-    // Of each of 4 ranks two numbers a channel and a count; of each channel two sums; 4 bytes each.
+    // From each of 4 ranks two numbers per channel and a count; two sums per channel; 4 bytes each.
     EXPECT_EQ(micro_batch.at("batch_norm_all_gather"), (Sizes{4 * 7 * 4, 4 * 21 * 4}));
     EXPECT_EQ(micro_batch.at("batch_norm_all_reduce"), (Sizes{20 * 4, 6 * 4}));
   }

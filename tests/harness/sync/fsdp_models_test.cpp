@@ -145,7 +145,7 @@ Trained trained_alone(const RankHarness& rank, const Recipe& recipe) {
   return result;
 }
 
-// Of a loss above 1, `tolerance` is a share.
+// For a loss above 1, `tolerance` is a share.
 void expect_losses_alike(const Trained& seen, const Trained& wanted, double tolerance,
                          const std::string& what) {
   ASSERT_EQ(seen.losses.size(), wanted.losses.size());

@@ -149,8 +149,8 @@ TEST(Fsdp, TrainsTheSameWithEveryOption) {
   run_ranks(3, [](RankHarness& rank) { expect_trained_as_alone(rank, all_options(), 2); });
 }
 
-// Of a unit some, all, or all but the first it needs for its input's gradient; of the root one end;
-// and everything up to a unit, which then has no backward.
+// Frozen parameters: some of a unit, all of it, or all but the first, which its input's gradient
+// needs; one end of the root; and everything up to a unit, which then has no backward.
 const std::vector<std::vector<std::string>> kFrozen = {
     {"layer1.w"},
     {"layer0.b", "layer2.w", "layer2.extra", "head"},

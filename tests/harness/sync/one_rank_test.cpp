@@ -25,7 +25,7 @@ struct Seen {
   std::vector<std::int64_t> reductions;
 };
 
-// The same world with nobody else in it.
+// Returns the same world without the other ranks.
 Group fake_group(const RankHarness& of) {
   comm::GroupOptions options = of.options;
   options.backend = "fake";
@@ -95,7 +95,7 @@ TEST(OneRank, CommunicatesAsAmongRealOnes) {
   }
 }
 
-// To the byte in every category, but for the copies that gloo makes of what it moves.
+// To the byte in every category, except for the copies that gloo makes of what it moves.
 TEST(OneRank, HoldsWhatItHoldsAmongRealOnes) {
   for (const int world_size : {2, 4}) {
     run_ranks(world_size, [](RankHarness& rank) {

@@ -22,8 +22,8 @@
 
 namespace gradsync::test {
 
-// Of every collective of a test: for hangs alone. Larger than any delay on a busy machine, where
-// four ranks share what is left of two cores.
+// The deadline of every collective of a test, only for hangs. Larger than any delay on a busy
+// machine, where four ranks share what is left of two cores.
 constexpr double kTimeoutS = 120;
 
 struct RankHarness {

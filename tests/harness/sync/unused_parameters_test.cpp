@@ -44,11 +44,11 @@ models::Batch batch_going(char way, int rank, int index) {
   return batch;
 }
 
-// Of each rank, where its micro-batches of one step go: {"RL", "LL"}.
+// For each rank, the branches of its micro-batches of one step: {"RL", "LL"}.
 using Ways = std::vector<std::string>;
 
-// The gradients that one process gets from all of them, averaged; undefined where nobody used the
-// parameter.
+// Returns the gradients that one process gets from all of them, averaged; undefined if no rank used
+// the parameter.
 std::vector<at::Tensor> gradients_of(const Ways& ways) {
   const auto model = branching();
   for (std::size_t rank = 0; rank < ways.size(); ++rank) {

@@ -117,14 +117,14 @@ class JobsCase(unittest.TestCase):
         self.assertEqual(errors, {})
 
     def assert_fake_tensors_say_the_same(self, model, within):
-        """What kernels hold for themselves is not seen, nor what fake tensors are asked in vain."""
+        """Memory inside of kernels is not seen, nor allocations that fake tensors do not need."""
         real = predict(record(self.folder, model), "--wrapper", "ddp")
         fake = predict(record(self.folder, model, "--fake"), "--wrapper", "ddp")
         peaks = [row[0]["predicted_peak_allocated_bytes"] for row in (real, fake)]
         self.assertLess(abs(peaks[1] - peaks[0]), within * peaks[0])
 
     def assert_predicted(self, accumulations, *models):
-        """Of all models the jobs run in the same ranks: to start them takes longer."""
+        """Runs the jobs of all models in the same ranks, since starting ranks takes longer."""
         cells, rows = [], []
         for model in models:
             of_model = cells_of(model, ("ddp", "fsdp"), ("no_sync", "baseline"), accumulations)

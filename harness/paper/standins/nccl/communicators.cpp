@@ -18,7 +18,7 @@ int current_device() {
 }
 
 Communicator seated(const Settings& settings, ncclUniqueId id, const Place& place, int device) {
-  if (place.seats == 1) {  // it meets nobody, and what an absent rank would have made is no id
+  if (place.seats == 1) {  // it meets no other rank, and an absent rank would have made no valid id
     withdraw(id);
     id = invite();
   }

@@ -1,4 +1,4 @@
-"""Callbacks for the libraries that people train with. Importing this imports none of them.
+"""Callbacks for training libraries. Importing this imports none of them.
 
 gradsync.callbacks.accelerate   with watching(accelerator): train()
 gradsync.callbacks.lightning    Trainer(callbacks=[GradsyncCallback()])

@@ -1,4 +1,4 @@
-"""For a training loop of one's own:
+"""For your own training loop:
 
 def log(numbers, steps):
     for name, value in numbers.items():

@@ -1,4 +1,4 @@
-"""What the pytest plugin is made of: gradsync/pytest_plugin.py has its hooks and fixtures.
+"""The parts of the pytest plugin: gradsync/pytest_plugin.py has its hooks and fixtures.
 
 Nothing here imports torch in pytest's own process; the ranks it starts do.
 """

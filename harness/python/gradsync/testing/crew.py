@@ -24,7 +24,7 @@ POLL_S = 0.02
 LEAVE_S = 5  # what the others have once a rank has failed: to fail as well, or to be stopped
 DUMP_S = 0.5  # to write where they are, before they are killed
 ASK_FOR_DUMP = signal.SIGUSR1
-# Imports what whoever started this would, and nothing under another name.
+# Imports the same modules as the starting process would, each under its own name.
 BEGIN = """
 import json, pathlib, sys
 sys.path[:] = json.loads(pathlib.Path(sys.argv[1], "task.json").read_text())["sys_path"]
@@ -67,13 +67,13 @@ def free_port():
 
 
 def python(module, folder, *arguments):
-    """Returns what runs a module of this folder, which is told `folder`, this process and more."""
+    """Returns the command for a module of this folder with `folder`, our pid and `arguments`."""
     begin = BEGIN.format(module=module)
     return [sys.executable, "-c", begin, *map(str, (folder, os.getpid(), *arguments))]
 
 
 def environment(number, size):
-    """Of a rank, as torchrun gives it; without GPUs."""
+    """Returns the environment of a rank, as torchrun sets it; without GPUs."""
     return {
         "OMP_NUM_THREADS": "1",
         "MASTER_ADDR": "127.0.0.1",

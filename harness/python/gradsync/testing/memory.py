@@ -1,4 +1,4 @@
-"""What the CPU tensors of this process hold, counted by the watcher's library
+"""The memory of this process's CPU tensors, counted by the watcher's library
 (harness/watch/inject/preload/tensor_memory.cpp).
 """
 

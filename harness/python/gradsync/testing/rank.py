@@ -46,7 +46,7 @@ def main(arguments):
 
 
 def keep_standard_input():
-    """Returns the pipe to whoever started this, which a test is not to read."""
+    """Returns the pipe to the starting process, which a test must not read."""
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

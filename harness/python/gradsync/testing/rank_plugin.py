@@ -1,4 +1,4 @@
-"""pytest inside of a rank: it runs one test, watched, and keeps what came of it.
+"""pytest inside of a rank: it runs one test, watched, and keeps its results.
 
 Each rank is a pytest of its own, so that fixtures, parameters and conftest files are what they are
 everywhere. Its options are those of the pytest that started it, as pytest-xdist hands them on;

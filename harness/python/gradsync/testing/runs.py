@@ -87,7 +87,7 @@ def run_here(folder, size, timeout_s):
 
 
 def failure_text(outcome):
-    """Of the rank that failed first, with the words of the others that just ended."""
+    """Returns the failure of the first rank that failed, and how the others ended."""
     of = len(outcome.ranks)
     first, *others = outcome.failed
     lines = [f"[rank {first.number}/{of}] {said_of(first)}"]

@@ -25,7 +25,7 @@ void for_each_in_bfloat16(const Run& run) {
   for_each_low_rank([&](const UnitLevers& levers, int) { run(bert(), levers, number++); });
 }
 
-// Of each 10 options, dealt out over 1 to 3 ranks: half of 300 points.
+// For each subject 10 options, dealt out over 1 to 3 ranks: half of 300 points.
 TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
   constexpr int kComputesInBfloat16 = 32;
   on_one_to_three_ranks([](RankHarness& rank) {
@@ -41,8 +41,8 @@ TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
   });
 }
 
-// Of each 8 of both kinds of gradients x both optimizers x 5 policies, likewise: half of 240
-// points.
+// For each subject 8 of both kinds of gradients x both optimizers x 5 policies, likewise: half of
+// 240 points.
 TEST_F(StepMemoryFormula, OfDdpInBfloat16IsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
     for_each_in_bfloat16([&](const Subject& subject, UnitLevers levers, int number) {

@@ -12,8 +12,8 @@ inline constexpr std::array kEachLoraModules{models::LoraModules::QueryValue,
                                              models::LoraModules::Attention,
                                              models::LoraModules::AllLinear};
 
-// Of a BERT, each pair of ranks of updates, what these are beside and what is checkpointed: 9 in
-// all.
+// Runs pairwise combinations of the rank of a BERT's updates, the layers that have them and the
+// checkpointed units: 9 in all.
 template <typename Run>
 void for_each_low_rank(const Run& run) {
   constexpr std::array<std::int64_t, 3> kRanks{1, 3, 24};

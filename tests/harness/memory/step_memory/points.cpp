@@ -58,8 +58,8 @@ void run_step(sync::Wrapper& model, sync::Optimizer* optimizer, const models::Ba
   for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
 }
 
-// What DDP compared and reduced first is gone when the last thread of gloo has let go of it, which
-// a step of microseconds may not give it the time for. `other`: what is to stay, beside buckets.
+// Waits until the last thread of gloo has freed the tensors that DDP compared and reduced first; a
+// step of microseconds may be too short for that. `other`: bytes that stay, beside buckets.
 void await_gloos_threads(const sync::Wrapper& model, std::int64_t other) {
   std::int64_t stays = other;
   for (const std::int64_t bytes : model.reduction_bytes()) stays += bytes;

@@ -37,7 +37,8 @@ Point point_of(int number, const models::UnitLevers& levers = {});
 // Number `bits` of 64: a bit for each option of FSDP.
 sync::FsdpOptions options_of(int bits);
 
-// As the wrapper's formula is told of `options` and of the ranks that share the parameters.
+// Returns the inputs of the wrapper's formula for `options` and for the ranks that share the
+// parameters.
 memory::FsdpMemory memory_of(const sync::FsdpOptions& options, c10d::ProcessGroup& shard);
 
 void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,

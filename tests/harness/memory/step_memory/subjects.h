@@ -14,7 +14,7 @@ namespace gradsync::test {
 // A model, and what it says of itself.
 struct Subject {
   std::string name;
-  // Of the levers, the rank of its updates alone is the model's.
+  // The model uses only the rank of its updates among the levers.
   std::function<std::shared_ptr<models::Model>(const models::UnitLevers&)> make;
   std::function<models::Footprint(const models::MicroBatchShape&, const models::UnitLevers&)>
       footprint;

@@ -99,7 +99,7 @@ void for_each_freezing(const Run& run) {
   }
 }
 
-// Of each 6 options, dealt out over 1 to 3 ranks: half of 96 points.
+// For each subject 6 options, dealt out over 1 to 3 ranks: half of 96 points.
 TEST_F(StepMemoryFormula, OfFsdpWithFrozenUnitsIsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
     for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
@@ -112,7 +112,7 @@ TEST_F(StepMemoryFormula, OfFsdpWithFrozenUnitsIsWhatTheMeterCounts) {
   });
 }
 
-// Of each 4 of both kinds of gradients x 5 policies, likewise: 64 points.
+// For each subject 4 of both kinds of gradients x 5 policies, likewise: 64 points.
 TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
     for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
@@ -124,7 +124,7 @@ TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
   });
 }
 
-// Of each 11 options, dealt out over 1 to 3 ranks: half of 99 points.
+// For each subject 11 options, dealt out over 1 to 3 ranks: half of 99 points.
 TEST_F(StepMemoryFormula, OfFsdpWithLowRankUpdatesIsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
     for_each_low_rank([&](const UnitLevers& levers, int number) {
@@ -138,7 +138,7 @@ TEST_F(StepMemoryFormula, OfFsdpWithLowRankUpdatesIsWhatTheMeterCounts) {
   });
 }
 
-// Of each both kinds of gradients x 5 policies, likewise: half of 90 points.
+// For each subject both kinds of gradients x 5 policies, likewise: half of 90 points.
 TEST_F(StepMemoryFormula, OfDdpWithLowRankUpdatesIsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
     for_each_low_rank([&](const UnitLevers& levers, int number) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace sg = simgrid::s4u;
 
-constexpr double kSpeed = 1e9;        // of a host; nobody computes, all sleep
+constexpr double kSpeed = 1e9;        // of a host; none computes, all sleep
 constexpr std::size_t kChunks = 256;  // of half of a message, on its way through a tree
 
 // --- The machines --------------------------------------------------------------------------------
@@ -112,7 +112,8 @@ void pass_around(const std::string& name, const Ring& ring, std::size_t passes, 
 }
 
 // One of the two trees, with half of the bytes: sums go up, chunk by chunk, and results down. The
-// other tree has the ranks in the opposite order, so that whoever passes on in one is a leaf there.
+// other tree has the ranks in the opposite order, so that an inner rank of one is a leaf in the
+// other.
 class Tree {
  public:
   Tree(std::string name, int ranks, int place, double bytes)
@@ -186,7 +187,8 @@ void take_part(const std::string& name, const Network& network, int rank, const 
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-// What a rank's library works on, in the order in which it was issued, some at a time.
+// The collectives that a rank's library works on, in the order in which they were issued, a few at
+// a time.
 class Library {
  public:
   Library(std::string name, const Network& network, int rank, int at_a_time)

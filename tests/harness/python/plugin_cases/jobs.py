@@ -12,7 +12,7 @@ def train(properly=True, steps=4):
 
 
 def train_on_others(clears):
-    """Of other data in each micro-batch of each rank. `clears`: gradients, behind the first."""
+    """Trains on other data in every micro-batch. `clears`: gradients, behind the first."""
     generator = torch.Generator().manual_seed(torch.distributed.get_rank())
     train_on(lambda: torch.randn(2, 64, generator=generator), clears=clears)
 
