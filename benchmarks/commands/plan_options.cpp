@@ -7,6 +7,8 @@
 #include <cctype>
 #include <vector>
 
+#include "harness/base/nearest.h"
+
 namespace gradsync::cli {
 
 std::string value_name(const std::string& field) {

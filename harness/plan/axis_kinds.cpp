@@ -1,5 +1,4 @@
 #include "harness/plan/axis_kinds.h"
-#include "harness/base/nearest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/base/nearest.h"
 #include "harness/base/units.h"
 
 namespace gradsync::plan {
