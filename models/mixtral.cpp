@@ -76,8 +76,8 @@ Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
 // Turns each pair (i, i + head size / 2) of x [..., length, head size] by its position's angle.
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
   const std::vector<Tensor> halves = x.chunk(2, -1);
-  const Tensor turned = at::cat({-halves[1], halves[0]}, -1);
-  return x * cosine + turned * sine;
+  const Tensor rotated = at::cat({-halves[1], halves[0]}, -1);
+  return x * cosine + rotated * sine;
 }
 
 // Returns what each token may attend to, [batch, 1, length, length]: itself and those before it but

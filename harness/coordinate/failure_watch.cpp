@@ -20,7 +20,7 @@ int FailureWatch::order_of(int rank) const {
 }
 
 void FailureWatch::note(int rank, const RankFailure& said) {
-  told_.insert(rank);
+  reported_.insert(rank);
   // An error that the user must fix is the same for every rank, and is worded as if the launcher
   // had seen it. A rank that is out of memory says in more detail where.
   std::string reason = said.what;
@@ -46,7 +46,8 @@ void FailureWatch::note(const RankEvent& event) {
   } else if (event.kind == RankEvent::Kind::Lost) {
     keep({Blame::Died, "failed", fmt::format("{}{} in {}", label, event.lost, place),
           order_of(event.rank)});
-  } else if (!told_.contains(event.rank) && (event.exit_code != 0 || !done_.contains(event.rank))) {
+  } else if (!reported_.contains(event.rank) &&
+             (event.exit_code != 0 || !done_.contains(event.rank))) {
     keep({Blame::Hang, "failed",
           fmt::format("{}exited with status {} in {}", label, event.exit_code, place),
           order_of(event.rank)});

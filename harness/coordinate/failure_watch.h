@@ -51,7 +51,7 @@ class FailureWatch {
   int order_of(int rank) const;
 
   const launch::RankGroup& group_;
-  std::set<int> told_;  // ranks that said why they end: their exit is no news
+  std::set<int> reported_;  // ranks that said why they end: their exit is expected
   std::set<int> done_;
   std::optional<Failure> cause_;
 };

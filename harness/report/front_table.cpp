@@ -31,8 +31,8 @@ std::string way_text(const PartView& part, const FrontPoint& point) {
   const CellView& view = view_of(part, point);
   std::string text = view.name.sharding + ", " + view.name.strategy;
   for (const summary::VaryingValue& lever : view.name.varying) {
-    const bool told = is_sharding(lever.name) || !summary::levers().contains(lever.name);
-    if (!told && summary::is_pulled(point.cell, lever.name)) {
+    const bool is_named = is_sharding(lever.name) || !summary::levers().contains(lever.name);
+    if (!is_named && summary::is_pulled(point.cell, lever.name)) {
       text += fmt::format(", {} {}", lever.name, lever.text);
     }
   }
@@ -42,11 +42,11 @@ std::string way_text(const PartView& part, const FrontPoint& point) {
 // "Accumulation 8, 2 nodes x 1 rank": what the points share, as far as fronts of a part differ.
 std::string place_text(const PartView& part, const ParetoFront& front) {
   const CellView& view = view_of(part, front.points.front());
-  std::set<std::string> told = summary::levers();
-  told.insert("accumulation_steps");
+  std::set<std::string> named = summary::levers();
+  named.insert("accumulation_steps");
   std::string text = fmt::format("accumulation {}", front.cell.accumulation_steps());
   if (part.several_topologies) text += ", " + view.name.topology.text();
-  return text + view.name.varying_text(told);
+  return text + view.name.varying_text(named);
 }
 
 std::string ratio_of(const FrontPoint& point) {

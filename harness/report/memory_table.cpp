@@ -57,7 +57,8 @@ struct MemoryColumn {
   std::string head;
   Align align;
   std::function<std::string(const CellView& cell)> text;
-  bool told_once = false;  // blank where the row above, and all before it in the row, is the same
+  bool blank_if_repeated =
+      false;  // blank where the row above, and all before it in the row, is the same
 };
 
 std::function<std::string(const CellView& cell)> text_of(const PartView& part,
@@ -203,7 +204,8 @@ text::Blocks memory_table(const PartView& part) {
     std::vector<std::string> texts;
     for (const MemoryColumn& column : columns) texts.push_back(column.text(*cell));
     std::vector<std::string> shown = texts;
-    for (std::size_t i = 0; i < columns.size() && columns[i].told_once && texts[i] == above[i]; ++i)
+    for (std::size_t i = 0;
+         i < columns.size() && columns[i].blank_if_repeated && texts[i] == above[i]; ++i)
       shown[i].clear();
     table.add_row(std::move(shown));
     above = std::move(texts);

@@ -91,8 +91,8 @@ std::string place_of(const Parameters& cell, const Names& varying) {
   std::string text = budget ? fmt::format("In {}", format_bytes(*budget)) : "Without a budget";
   text += fmt::format(", accumulation {}, {}", cell.accumulation_steps(), cell.topology());
   for (const std::string& name : varying) {
-    const bool told = name == "accumulation_steps" || name == "memory_budget_bytes";
-    if (!told && !summary::levers().contains(name)) {
+    const bool is_named = name == "accumulation_steps" || name == "memory_budget_bytes";
+    if (!is_named && !summary::levers().contains(name)) {
       text += fmt::format(", {} {}", name, text::parameter_text(cell, name));
     }
   }
@@ -124,8 +124,9 @@ std::string sentence(const std::vector<Contender*>& work, const Names& varying) 
   std::size_t trials = 0;
   for (const Contender* one : work) trials += one->launches;
   return fmt::format(
-      "{}: the fastest is {}; of {} ways {} do not fit, {} are slower, {} are not clearly "
-      "slower, {} have no time; {} trials.",
+      "{}: the fastest is {} ({} ways: {} too large, {} slower, {} not clearly slower, {} without "
+      "a "
+      "time; {} trials).",
       place, way_of((*fastest)->cell, varying), work.size(),
       count_of(work, Standing::TooLarge) + count_of(work, Standing::OutOfMemory),
       count_of(work, Standing::Slower), count_of(work, Standing::Close),

@@ -68,9 +68,9 @@ std::string words_for(const results::Parameters& cell) {
 }
 
 std::string place_of(const CellView& cell) {
-  std::set<std::string> told;
-  for (const plan::Axis& option : summary::communication_options()) told.insert(option.name);
-  return cell.name.topology.text() + cell.name.varying_text(told);
+  std::set<std::string> named;
+  for (const plan::Axis& option : summary::communication_options()) named.insert(option.name);
+  return cell.name.topology.text() + cell.name.varying_text(named);
 }
 
 // That the pair was chosen for its times, and what its interval makes of that.

@@ -199,7 +199,7 @@ TrialRecord TrialLog::append(TrialRecord trial) {
     const json line = without_timelines(trial);
     trials_->append(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
   } catch (const ResultsError&) {
-    timelines_->cut(before);
+    timelines_->truncate_to(before);
     throw;
   }
   for (RankRecord& rank : trial.ranks) rank.memory_timeline.clear();

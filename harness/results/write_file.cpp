@@ -85,13 +85,13 @@ void GrowingFile::append(std::string_view bytes) {
   int error = write_all(fd_, bytes);
   if (error == 0 && ::fdatasync(fd_) != 0) error = errno;
   if (error != 0) {
-    cut(size_);
+    truncate_to(size_);
     fail_write(path_, "written", error);
   }
   size_ += static_cast<std::int64_t>(bytes.size());
 }
 
-void GrowingFile::cut(std::int64_t size) {
+void GrowingFile::truncate_to(std::int64_t size) {
   if (::ftruncate(fd_, size) != 0 || ::lseek(fd_, size, SEEK_SET) < 0) return;
   size_ = size;
 }

@@ -30,7 +30,7 @@ class GrowingFile {
   void append(std::string_view bytes);
 
   // Cuts off what is beyond `size` bytes, if possible: it may fail silently.
-  void cut(std::int64_t size);
+  void truncate_to(std::int64_t size);
 
   std::int64_t size() const { return size_; }
 

@@ -34,10 +34,10 @@ std::vector<std::string> CellName::texts() const {
   return texts;
 }
 
-std::string CellName::varying_text(const std::set<std::string>& told, Sharding said) const {
+std::string CellName::varying_text(const std::set<std::string>& named, Sharding said) const {
   std::string text;
   for (const auto& [name, value] : varying) {
-    if (told.contains(name)) continue;
+    if (named.contains(name)) continue;
     const bool by_name = name == "reshard_after_forward" && said == Sharding::ByName;
     text += by_name ? ", " + sharding : fmt::format(", {} {}", name, value);
   }

@@ -37,7 +37,7 @@ struct CellName {
 
   // Returns ", model mlp, compression fp16": what varies, without parameters that are named
   // elsewhere.
-  std::string varying_text(const std::set<std::string>& told = {},
+  std::string varying_text(const std::set<std::string>& named = {},
                            Sharding sharding = Sharding::AsParameter) const;
 
   // Returns "2 nodes x 1 rank, 1 Gbit/s, model mlp": where it ran, and what varies.

@@ -125,7 +125,7 @@ void compare_topologies(const json& a, const json& b, Differences& found) {
 
 // Set in one of the two, or to something else. An older file has none at all: it does not tell.
 void compare_variables(const json& a, const json& b, Differences& found) {
-  const bool are_told = a.is_object() && b.is_object();
+  const bool both_known = a.is_object() && b.is_object();
   for (const std::string& name : all_fields(a, b)) {
     const json in_a = value_of(a, name);
     const json in_b = value_of(b, name);
@@ -133,7 +133,7 @@ void compare_variables(const json& a, const json& b, Differences& found) {
     found.push_back({fmt::format("variables.{}", name),
                      in_a,
                      in_b,
-                     are_told ? EffectOnTimes::ForbidsTimes : EffectOnTimes::Warns,
+                     both_known ? EffectOnTimes::ForbidsTimes : EffectOnTimes::Warns,
                      {},
                      {}});
   }

@@ -67,11 +67,11 @@ PipelineStage::PipelineStage(std::shared_ptr<models::Model> module,
                     "at least one unit for each rank",
                     units.size(), ranks_));
   }
-  const auto cut = [&](int rank) {
+  const auto first_unit_of = [&](int rank) {
     return units.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks_);
   };
-  first_ = cut(rank_);
-  end_ = cut(rank_ + 1);
+  first_ = first_unit_of(rank_);
+  end_ = first_unit_of(rank_ + 1);
   take_parameters(units);
   module_->set_unit_hooks(this);
 }

@@ -191,7 +191,7 @@ def watching(account=False, every=10, sample=1.0):
     "gradsync" say what is not known. An exception of the training passes through.
     """
     watched = Watched()
-    session = begun(watched, wish_for_account(account, every, sample))
+    session = begun(watched, account_spec(account, every, sample))
     try:
         yield watched
     finally:
@@ -200,7 +200,7 @@ def watching(account=False, every=10, sample=1.0):
             conclude(session, watched)
 
 
-def wish_for_account(account, every, sample):
+def account_spec(account, every, sample):
     """Returns it as Session takes it: "" where none is wanted."""
     return f"{every} {sample}" if account else ""
 

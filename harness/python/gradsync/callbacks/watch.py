@@ -4,7 +4,7 @@ import sys
 
 from gradsync import series
 from gradsync.outcome import UNJUDGED, Watched
-from gradsync.session import begun, conclude, wish_for_account
+from gradsync.session import account_spec, begun, conclude
 
 
 class Excess(Exception):
@@ -41,7 +41,7 @@ class Watch:
         account_every=10,
         account_sample=1.0,
     ):
-        self.wish = wish_for_account(account, account_every, account_sample)
+        self.wish = account_spec(account, account_every, account_sample)
         self.log, self.every, self.say = log, every, say
         self.is_strict = fail_on_excess
         self.session, self.watched = None, Watched()
