@@ -277,7 +277,7 @@ def replays_of(rates):
 
 
 def flagged_by_gate(replay):
-    """Of rows without extra work."""
+    """Returns the share of gates in which a row without extra work is flagged."""
     return percent(replay["false_alarms"][0]["gates"])
 
 
