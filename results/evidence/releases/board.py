@@ -91,7 +91,7 @@ def refusal(cell):
 
 
 def in_every_micro_batch(cell):
-    """Returns its name. A cell that asks for no_sync shows that it has no effect, also in ZeRO 2."""
+    """Returns its name: where a cell asks for no_sync, that this does nothing, in ZeRO 2 too."""
     if cell["policy"] == "every":
         return EACH
     if cell["wrapper"] in GRADIENTS_SHARDED and cell["policy"] != "no_sync":

@@ -1,5 +1,4 @@
-// What gradsync watch wrote is read back, and nothing else is.
-// Covers: watch_csv.cpp.
+// Reads back what gradsync watch wrote, and nothing else. Covers: watch_csv.cpp.
 #include <gmock/gmock.h>
 
 #include <set>
