@@ -195,9 +195,9 @@ def units_of(model):
 
 
 def held_gradients(parts):
-    """Returns the bytes of gradients that a rank holds between micro-batches: as shards in their own
-    type, as shards that reduce-scatter leaves, and whole where nothing is reduced yet. Shards are
-    padded to equal parts of the first dimension.
+    """Returns the bytes of gradients that a rank holds between micro-batches: as shards in their
+    own type, as shards that reduce-scatter leaves, and whole where nothing is reduced yet. Shards
+    are padded to equal parts of the first dimension.
     """
     shard, reduced, whole = 0, 0, 0
     for part in parts:
