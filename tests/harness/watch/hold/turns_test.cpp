@@ -1,4 +1,5 @@
-// A process that takes steps, and its holder: both ends of the file of turns. Covers: hold.cpp.
+// A process that takes steps, and its holder: both ends of the file of turns.
+// Covers: hold.cpp.
 #include "harness/watch/hold/turns.h"
 
 #include <fcntl.h>

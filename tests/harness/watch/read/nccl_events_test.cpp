@@ -1,5 +1,6 @@
 // Puts together the operations of c10d and the calls of NCCL: where both saw the same, where c10d
-// calls NCCL otherwise than it is called itself, and where they do not agree. Covers: op_sums.cpp.
+// calls NCCL otherwise than it is called itself, and where they do not agree.
+// Covers: op_sums.cpp.
 #include "harness/watch/read/nccl_events.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Reads back what gradsync watch wrote, and nothing else. Covers: watch_csv.cpp.
+// Reads back what gradsync watch wrote, and nothing else.
+// Covers: watch_csv.cpp.
 #include <gmock/gmock.h>
 
 #include <set>

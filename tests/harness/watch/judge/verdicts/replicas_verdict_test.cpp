@@ -1,4 +1,5 @@
-// Verdicts on the replicas of sharded models. Covers: steps/group_counts.cpp, steps/reductions.cpp.
+// Verdicts on the replicas of sharded models.
+// Covers: steps/group_counts.cpp, steps/reductions.cpp.
 #include <gmock/gmock.h>
 
 #include <vector>

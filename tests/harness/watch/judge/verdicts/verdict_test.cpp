@@ -1,6 +1,6 @@
-// Verdicts on jobs, right and wrong. Jobs without an accusation: no_accusation_test.cpp. Covers:
-// drift_verdict.cpp, excess_verdict.cpp, library.cpp, rules.cpp, usual_step.cpp, verdict_parts.cpp,
-// cause_words.cpp, verdict_words.cpp.
+// Verdicts on jobs, right and wrong. Jobs without an accusation: no_accusation_test.cpp.
+// Covers: drift_verdict.cpp, excess_verdict.cpp, library.cpp, rules.cpp, usual_step.cpp,
+// verdict_parts.cpp, cause_words.cpp, verdict_words.cpp.
 #include "harness/watch/judge/verdicts/verdict.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Calls of a job in every step, and which of them are chatter. Covers: waste_words.cpp.
+// Calls of a job in every step, and which of them are chatter.
+// Covers: waste_words.cpp.
 #include "harness/watch/judge/wastes/chatter.h"
 
 #include <gmock/gmock.h>
