@@ -23,7 +23,8 @@ bool has_finite_numbers(const ParameterRecord& record) {
                      [](const Contribution& each) { return is_finite(each.sketch); });
 }
 
-// What was sought in a step; nothing, and why, where it cannot be told.
+// Returns the gradients of a step whose weights are sought; empty where they are not known, with
+// the reason in `account`.
 std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks,
                               std::map<ParameterKey, Owners>& owners, StepAccount& account) {
   std::vector<Sought> all;

@@ -3,8 +3,8 @@
 //
 // Each accounted step is solved by itself. Parameters are solved together as far as they go
 // together: those that the same ranks have and read alike and, where they do not add up, those with
-// the same weights. Which ranks have the same parameter is told by its value before the step: at
-// one place of two optimizers there may be two experts, or two stages of a pipeline.
+// the same weights. The value of a parameter before the step shows which ranks have the same one:
+// at one place of two optimizers there may be two experts, or two stages of a pipeline.
 //
 // How much of each contribution is in a gradient is found by least squares (stats/least_squares.h).
 // Between what autograd accumulates in micro-batch m of rank r, g(r, m), and what the optimizer
@@ -15,11 +15,10 @@
 // where w are the weights sought: 64 equations for each parameter, W x M unknowns for all of them.
 // Each parameter's equations are divided by its own size first, since rounding is relative.
 //
-// What the equations leave over is rounding, 1e-7 of y in fp32. It is not the 18 % by which a
-// sketch of 64 buckets misses a length: an exact sum leaves nothing over in any bucket. Micro-
-// batches drawn alike have gradients with cosine c, and M of them a condition of about
-// sqrt(1 + M c / (1 - c)). So at c = 0.99 and M = 32 it is 57, and weights in fp32 are good to
-// 1e-5.
+// The equations leave rounding over, 1e-7 of y in fp32. It is not the 18 % by which a sketch of 64
+// buckets misses a length: an exact sum leaves nothing over in any bucket. Micro- batches drawn
+// alike have gradients with cosine c, and M of them a condition of about sqrt(1 + M c / (1 - c)).
+// So at c = 0.99 and M = 32 it is 57, and weights in fp32 are good to 1e-5.
 //
 // Where y is NOT a sum of them, the 64 buckets count: a foreign part of share q of y (in length)
 // moves each weight by about q sqrt(1 / (64 P)) for P parameters, and "left over" measures q with a
@@ -29,9 +28,9 @@
 // gives equal columns: only the sum of their weights is known, and that is said. Twice as many
 // equations as unknowns are asked for.
 //
-// What cannot be seen: whatever happens before a contribution is accumulated, above all a wrong
-// divisor inside the loss, which is in both sides of the equation; and a foreign part that happens
-// to be a combination of contributions.
+// An account cannot see what happens before a contribution is accumulated, above all a wrong
+// divisor inside the loss, which is in both sides of the equation. Nor can it see a foreign part
+// that happens to be a combination of contributions.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +62,7 @@ struct WeightGroup {
   double left_over = 0;
   double condition = 1;
   std::size_t equations = 0;
-  // What else the gradient is made of, where that explains what the weights leave over.
+  // Other parts of the gradient, where they explain what the weights leave over.
   std::optional<double> decay;  // so much of the parameters themselves
   bool is_of_the_step_before = false;
   // The weights hold within each rank's part, and these parts have other factors. Empty: they have

@@ -131,7 +131,7 @@ AccountVerdict judge_weights(const StepAccount& account, const WeightGroup& grou
     return {AccountKind::RankLost, ranks, used, !account.is_used};
   }
   if (words.are_uncertain()) {
-    return {AccountKind::NotToldApart, "its contributions cannot be told apart",
+    return {AccountKind::NotToldApart, "its contributions cannot be distinguished",
             fmt::format("their gradients are too much alike: condition {:.2g}", group.condition),
             false};
   }

@@ -1,10 +1,10 @@
-// The account in words. The rule of the verdicts on synchronization holds here too: nobody is
-// accused on a guess. Off is what has no innocent reason: a contribution that nobody used and that
-// counts for nothing, or that counts more than its like, unless it has as many more tokens; shards
-// of one gradient with other factors; ranks that train one model and read their own gradients
-// alone. Told and not accused are a common factor (clipping; a sum where beside average), gradients
-// that are no sum (noise, compression), and what was read, or used to change parameters, before it
-// was cleared.
+// The account in words. The rule of the verdicts on synchronization holds here too: no job is
+// accused on a guess. An account is off where it has no innocent reason: a contribution that was
+// never used and counts for nothing; one that counts more than its like, unless it has as many more
+// tokens; shards of one gradient with other factors; ranks that train one model and read their own
+// gradients alone. The words report, without an accusation, a common factor (clipping; a sum where
+// others average), gradients that are no sum (noise, compression), and gradients that were read, or
+// used to change parameters, before they were cleared.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,8 @@ struct AccountedStep {
   int clippings = 0;      // calls that clip
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches
   std::string comm_hook;  // that DDP has, with the type of its state; "": none
-  // Of each micro-batch that count in its loss; 0: not known, the loss is none of torch's own.
+  // The tokens of each micro-batch that count in its loss; 0: not known, the loss is none of
+  // torch's own.
   std::vector<std::int64_t> tokens;
   // From where each micro-batch ran backward, by the lines that led there and by the functions that
   // these are in: equal numbers are one place. Empty: not known.

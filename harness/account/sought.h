@@ -15,7 +15,7 @@
 
 namespace gradsync::account {
 
-// Who contributed.
+// A contribution: its rank and micro-batch.
 struct Column {
   int rank = 0;
   int micro_batch = 0;
@@ -45,12 +45,13 @@ using OfRanks = std::map<int, const ParameterRecord*>;
 // Ranks that have the same parameter, in parts.
 using Owners = std::vector<std::vector<int>>;
 
-// Returns who has the same parameter, by its value. To be asked of the first step: later on, other
-// values may be the same parameter, drifted apart. Of shards: all ranks.
+// Returns which ranks have the same parameter, by its value. Call it for the first step: later on,
+// the same parameter may have drifted to other values. For shards: all ranks.
 Owners owners_of(const OfRanks& records);
 
-// Returns what was sought of the parameter: for each of its owners one where all of them read the
-// same gradient, else one for each gradient. Shards are added up. Nothing where shards are missing.
+// Returns the gradients of the parameter whose weights are sought: one for each set of owners that
+// read the same gradient, else one for each gradient. Shards are added up. Nothing where shards are
+// missing.
 std::vector<Sought> put_together(const OfRanks& records, const Owners& owners);
 
 // Adds to `account` the groups of parameters that the same ranks have and read alike; or why there

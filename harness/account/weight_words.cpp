@@ -17,7 +17,7 @@ using stats::FittedWeight;
 // seen with a margin.
 constexpr double kSame = 5e-3;
 constexpr double kErrors = 6;
-// With errors above it nothing is said of weights.
+// Weights with larger errors are not reported.
 constexpr double kUncertain = 0.02;
 constexpr double kMostNames = 3;
 constexpr double kLargestRatio = 65536;
@@ -300,7 +300,7 @@ std::string WeightWords::not_told_apart() const {
     return is_apart(place) && place.estimate.together == first->estimate.together;
   });
   std::string text =
-      fmt::format("{} of {} contributions cannot be told apart", count, places_.size());
+      fmt::format("{} of {} contributions cannot be distinguished", count, places_.size());
   if (second != places_.end()) {
     text += fmt::format(": micro-batch {} of rank {} and micro-batch {} of rank {}",
                         first->micro_batch + 1, group_.ranks[first->rank], second->micro_batch + 1,

@@ -1,4 +1,4 @@
-// What the weights of one group of parameters are like, in words.
+// The weights of one group of parameters, in words.
 #pragma once
 
 #include <optional>
@@ -39,7 +39,8 @@ class WeightWords {
       const;  // "micro-batches 1 to 3 of 4 weigh 0: only the last counts"
   std::vector<std::size_t> lost() const;  // the micro-batches that weigh 0 on every rank
   std::string unequal() const;            // "micro-batches weigh 8 4 2 1"
-  // Of unequal ones: "weights stand in the ratio of tokens: micro-batches have 120 to 310 of them"
+  // For unequal weights: "weights stand in the ratio of tokens: micro-batches have 120 to 310 of
+  // them"
   std::string by_tokens() const;
   std::string rounded() const;  // "the first micro-batches lose 6 %"
   std::string not_told_apart() const;

@@ -347,7 +347,7 @@ std::string status_words(const TrialRecord& baseline, const TrialRecord& candida
                      outcome_text(baseline));
 }
 
-// What ended otherwise left nothing that is exact.
+// Returns whether the trial left exact counts: one that ended otherwise did not.
 bool comparable(const TrialRecord* trial) {
   return trial->status == Status::Ok || trial->status == Status::Oom;
 }
@@ -385,7 +385,7 @@ bool any_without_peaks(const Trials& trials) {
       trials, [](const TrialRecord* trial) { return comparable(trial) && !knows_peaks(trial); });
 }
 
-// Why peaks of training commands cannot be held; "" where they can, or nobody knows any.
+// Returns why peaks of training commands cannot be held; "" where they can, or no peak is known.
 std::string why_no_peaks(const Trials& baseline, const Trials& candidate,
                          const std::vector<CountDifference>& own) {
   const bool in_baseline = !any_without_peaks(baseline);

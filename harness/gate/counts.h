@@ -1,10 +1,10 @@
-// What the steps of one build do otherwise than those of another, exactly: collectives, their order
-// and sizes, buckets, and peak memory.
+// The exact differences between the steps of two builds: collectives, their order and sizes,
+// buckets, and peak memory.
 //
 // Counts and bytes belong to the code, not to the machine: they are the same in every run, and a
 // trial of each build is enough to compare them. So there are no statistics here and no margin, and
-// any difference fails. Less is a difference too: whoever meant it takes the new build as the
-// baseline, and whoever did not has lost a synchronization.
+// any difference fails. Less is a difference too: if it is intended, make the new build the
+// baseline; if it is not, a synchronization is lost.
 #pragma once
 
 #include <nlohmann/json.hpp>

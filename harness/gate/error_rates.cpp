@@ -56,7 +56,7 @@ bool is_found(const GateOutcome& gate) {
   return flags(gate, gate.slowed_row.value());
 }
 
-// Of the gate, or of its slowed row where it has one.
+// Returns a test for this verdict: of the gate, or of its slowed row where it has one.
 OfGate says(Verdict verdict) {
   return [verdict](const GateOutcome& gate) {
     return (gate.slowed_row ? gate.rows[*gate.slowed_row] : gate.verdict) == verdict;
@@ -125,7 +125,7 @@ std::string percent(const Shares& shares) {
                      100 * ci95.hi);
 }
 
-// Of the replays that are so composed; "" where none has a gate.
+// Returns the table of the replays of that composition; "" where none has a gate.
 std::string table(const ErrorRates& rates, Composition composition) {
   const bool is_relabelled = composition == Composition::Relabelled;
   std::vector<text::TextTable::Column> columns = {
@@ -163,7 +163,7 @@ std::string last_name(const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Of each start of a family: the mean over rows of the control's shift.
+// Adds, for each start of a family, the mean over rows of the control's shift.
 void add_start_means(const TurnFamily& family, const Settings& settings,
                      ByMeasure<std::vector<double>>& means) {
   std::vector<RowDifferences> rows;
@@ -226,7 +226,7 @@ std::string error_rate_tables(const ErrorRates& rates) {
   };
   add("Gates without extra work, and how often any row of them is flagged",
       Composition::Relabelled);
-  add("Gates with extra work in one row, and how often it is found; what is said of that row",
+  add("Gates with extra work in one row, and how often it is found; the verdict on that row",
       Composition::OneRowSlowed);
   return text + fmt::format("The control is slower than the baseline, over {}, by: {}; {}.\n",
                             text::counted(rates.control.starts, "start", "starts"),

@@ -29,8 +29,8 @@ inline constexpr const char* kErrorRatesSchema = "gradsync.gate_error_rates/2";
 inline constexpr const char* kErrorRatesFile = "error_rates.json";  // beside the stored turns
 
 // By how much the control, the same build as the baseline, was slower, as a share: the mean over
-// starts of each start's mean over its rows. Draws of places and processes (StartDraw) make it 0
-// but for chance; an interval without 0 says that something favours one of them.
+// starts of each start's mean over its rows. Draws of places and processes (StartDraw) make it 0 up
+// to chance; an interval without 0 says that something favours one of them.
 struct ControlShift {
   double value = 0;
   std::optional<stats::Interval> ci95;  // Student's t over starts; absent with fewer than three

@@ -73,7 +73,7 @@ struct RecordedStep {
 HeldCounts held_counts(std::int64_t world_size, const std::vector<RecordedStep>& steps);
 
 // Returns what the file at `path` holds.   Errors: ConfigError where it cannot be read, or is no
-// such file: a field that nobody knows, a sum that is none.
+// such file: an unknown field, a sum that does not add up.
 HeldCounts read_held_counts(const std::string& path);
 
 // Returns the file's text.

@@ -45,7 +45,7 @@ constexpr auto fields_of(const HeldCounts*) {
 
 namespace {
 
-// A step of more is none that was watched; whoever types "times": 1e12 should not wait for it.
+// No watched step has more. A file with "times": 1e12 fails at once instead of taking for ever.
 constexpr std::int64_t kMostOfAStep = 1'000'000;
 constexpr std::int64_t kLargestCollective = 1'000'000'000'000;  // bytes; a step's sum has 63 bits
 

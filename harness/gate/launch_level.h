@@ -10,8 +10,8 @@
 
 namespace gradsync::gate {
 
-// On each side. Of three the interval at a level for many rows is so wide that it decides nothing,
-// and is wrong more often than it says where noise is skewed.
+// On each side. With three, the interval at a level for many rows is so wide that it decides
+// nothing. Where noise is skewed, it is also wrong more often than it says.
 inline constexpr int kFewestLaunchesToDecide = 4;
 
 // Returns the level of the interval of one row, 1 - alpha / rows, by Bonferroni's inequality: that

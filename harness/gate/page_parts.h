@@ -1,4 +1,4 @@
-// What is said of a gate, in parts that its pages share: terminal, Markdown and HTML.
+// The sentences on a gate that its pages share: terminal, Markdown and HTML.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@ namespace gradsync::gate {
 // "3.1 % slower [2.7, 3.6]"; "-" where it is not known.
 std::string measure_text(const RowReport& row, Measure measure);
 
-// Of a claim that was measured, "2.20x [2.11, 2.30]".
+// Returns the ratio of a measured claim, "2.20x [2.11, 2.30]".
 std::string ratio_words(const std::optional<results::StepRatio>& ratio);
 
-// How many turns are behind its times, those of the confirmation included, and whether any are.
+// Return how many turns are behind its times, those of the confirmation included, and whether any
+// are.
 std::size_t turns_of(const RowReport& row);
 bool took_turns(const RowReport& row);
 

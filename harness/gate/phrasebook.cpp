@@ -141,7 +141,7 @@ std::string sentence(const RowDecision& row, const Settings& settings) {
     case RowReason::IntervalAcross:
       return fmt::format(
           "{}: the interval reaches from below the margin of {} to the smallest effect of {} or "
-          "beyond; two builds that take turns are told apart better",
+          "beyond; a comparison of builds that take turns is more precise",
           at_level(grounds), share(settings.margin), share(settings.smallest_effect));
     case RowReason::TooFewLaunches:
       return fmt::format("{}, but a side has {}: {} of each are needed to decide on times",
@@ -172,7 +172,7 @@ std::string sentence(const ClaimOutcome& claim) {
       return fmt::format("the {} crosses the limit: {}", interval_words(grounds),
                          grounds.launches_needed
                              ? fmt::format("rerun with --launches {}", *grounds.launches_needed)
-                             : "the ratio is too near the limit to be told from it");
+                             : "the ratio is too near the limit to decide");
     case ClaimReason::NotOk:
       return fmt::format(
           "{} is {}: {}",

@@ -2,7 +2,7 @@
 //
 // The candidate of a stored gate is the baseline build with a known share of real work added, or
 // with none. A gate takes starts of its own, so that gates are independent of each other and the
-// number of gates says how much is known. What one gate tells is more than one verdict:
+// number of gates says how much is known. One gate gives more than one verdict:
 //
 //   relabelled      without extra work the three processes of a start are the same, and which of
 //                   them is called baseline, candidate and control was drawn (start_draws). So
@@ -28,7 +28,7 @@
 
 namespace gradsync::gate {
 
-// What was said of one gate.
+// The verdicts on one gate.
 struct GateOutcome {
   Verdict verdict = Verdict::Undecided;
   std::vector<Verdict> rows;
@@ -51,7 +51,7 @@ TurnFamily with_slowed_row(const TurnFamily& equal, const TurnFamily& slowed, st
 
 enum class Composition { Relabelled, OneRowSlowed };
 
-// Gates with one extra work, how they came about, and what was said of each, every time.
+// Gates with one extra work, their composition, and the verdicts on each gate, one for each replay.
 struct Replay {
   double extra_work = 0;
   Composition composition = Composition::Relabelled;

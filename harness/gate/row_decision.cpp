@@ -40,7 +40,7 @@ double squares_about(const std::vector<double>& values, double centre) {
 }
 
 template <typename Value>
-std::vector<Value> cut(const std::vector<Value>& list, std::size_t count) {
+std::vector<Value> take_first(const std::vector<Value>& list, std::size_t count) {
   const auto end =
       std::next(list.begin(), static_cast<std::ptrdiff_t>(std::min(count, list.size())));
   return {list.begin(), end};
@@ -60,12 +60,12 @@ stats::Variance mean_square(double squares, double degrees) {
   return degrees > 0 ? stats::Variance{squares / degrees, degrees} : stats::Variance{};
 }
 
-std::vector<double> turned(std::vector<double> values) {
+std::vector<double> negated(std::vector<double> values) {
   for (double& value : values) value = -value;
   return values;
 }
 
-// Those that say something, moderated; the others as they are.
+// Moderates the spreads with degrees of freedom, and leaves the others as they are.
 void moderate(std::vector<StartSpread>& rows, stats::Variance StartSpread::*which) {
   std::vector<stats::Variance> known;
   for (const StartSpread& row : rows) {
@@ -89,11 +89,12 @@ double starts_needed(double gap, const stats::Variance& spread, double level) {
 }  // namespace
 
 Differences Differences::first(std::size_t turns) const {
-  return {cut(start, turns), cut(candidate, turns), cut(control, turns), measure};
+  return {take_first(start, turns), take_first(candidate, turns), take_first(control, turns),
+          measure};
 }
 
 Shifts Shifts::first(std::size_t starts) const {
-  return {cut(candidate, starts), cut(control, starts)};
+  return {take_first(candidate, starts), take_first(control, starts)};
 }
 
 Shifts shifts_of(const Differences& row) {
@@ -158,9 +159,9 @@ PValues p_values(const Shifts& row, const StartSpread& spread, double margin,
                  double smallest_effect) {
   const double slower = std::log1p(margin);
   return {above_p(row.candidate, slower, spread.slower),
-          above_p(turned(row.candidate), -std::log1p(smallest_effect), spread.not_slower),
+          above_p(negated(row.candidate), -std::log1p(smallest_effect), spread.not_slower),
           above_p(row.control, slower, spread.control),
-          above_p(turned(row.control), slower, spread.control)};
+          above_p(negated(row.control), slower, spread.control)};
 }
 
 std::optional<Effect> effect_of(const std::vector<double>& shifts, const stats::Variance& spread) {

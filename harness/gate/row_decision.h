@@ -5,7 +5,7 @@
 // share no chance (their contrasts are orthogonal):
 //
 //     candidate   log(candidate) - (log(baseline) + log(control)) / 2
-//     control     log(control) - log(baseline), which is 0 but for chance
+//     control     log(control) - log(baseline), which is 0 up to chance
 //
 // The control is the baseline's build once more, so both are held against the candidate: that takes
 // a quarter off the variance, which would cost a third more turns.
@@ -136,8 +136,8 @@ struct StartSpread {
 // control that is off would hide behind the spread that it makes: 2 k - 2.
 StartSpread start_spread(const Shifts& row);
 
-// Returns the spreads of the same measure of several rows, each moderated by the others; but for
-// "not slower" they stay as they are.
+// Returns the spreads of the same measure of several rows, each moderated by the others, except
+// those for "not slower", which stay as they are.
 std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows);
 
 // Chances of at least such differences where the statement is just not true.

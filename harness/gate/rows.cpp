@@ -40,7 +40,7 @@ void set_parameter(plan::Cell& cell, const std::string& parameter, const json& v
   }
 }
 
-// What tells the rows of each part apart, but for topology and strategy.
+// Returns the parameters in which the rows of each part differ, except topology and strategy.
 std::map<std::string, std::vector<std::string>> varying_by_part(const std::vector<Row>& rows) {
   std::map<std::string, std::vector<const results::Parameters*>> parts;
   for (const Row& row : rows) parts[row.part].push_back(&row.cell);

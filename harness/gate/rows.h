@@ -61,8 +61,8 @@ plan::Cell cell_with(const results::Parameters& cell, const nlohmann::json& para
 // Errors: ConfigError where a filter matches none, naming the rows there are.
 std::vector<Row> select_rows(const std::vector<Row>& rows, const std::vector<RowFilter>& filters);
 
-// Returns where each row runs: its part where there are several, its topology, and whatever else
-// tells rows of its part apart, but for the strategy: "your_machine, 2x1_1gbit".
+// Returns where each row runs: its part where there are several, its topology, and all other
+// parameters in which rows of its part differ, except the strategy: "your_machine, 2x1_1gbit".
 std::vector<std::string> place_names(const std::vector<Row>& rows);
 
 // Returns a name for each row, its place and its strategy: "your_machine, 2x1_1gbit, no_sync".

@@ -14,7 +14,8 @@
 
 namespace gradsync::gate {
 
-// Of files with stored turns, packed by gzip; some are not, and end where that part begins.
+// The suffix of files with stored turns, packed by gzip. Files that are not packed end before
+// ".gz".
 inline constexpr const char* kTurnsSuffix = ".turns.json.gz";
 
 // The turns of one gate that was measured, and where they are stored.

@@ -144,7 +144,8 @@ json turn_to_json(const Turn& turn) {
   return out;
 }
 
-// Of the three places in three starts: the second row is the first one shifted by one or by two.
+// Adds the orders of three starts, a Latin square of places: the second row is the first one
+// shifted by one or by two.
 void add_latin_square(std::vector<ArmOrder>& orders, stats::Random& random) {
   std::array<ArmOrder, kArms.size()> square{};
   square.fill(random_order(random));

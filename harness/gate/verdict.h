@@ -98,9 +98,9 @@ struct RowDecision {
   bool is_open = true;              // takes part in the next start
   bool needs_confirmation = false;  // found slower, clearest of those whose confirmation is not run
   ByMeasure<MeasureDecision> measures;
-  // Of an undecided row: the smallest effect that it could have seen, the upper end of the interval
-  // of the measure that is undecided, as a share, where anything could be found slower; and the
-  // turns that would decide it.
+  // For an undecided row: the smallest effect that it could have seen, where anything could be
+  // found slower. That is the upper end of the interval of the undecided measure, as a share. And
+  // the turns that would decide the row.
   std::optional<double> smallest_visible;
   std::optional<int> turns_needed;
 };

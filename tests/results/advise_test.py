@@ -129,7 +129,7 @@ class AdviseTest(ProgramTest):
         self.assertEqual(counted[("TcpExt", "TCPTimeouts")], 2)
 
     def test_the_first_choice_is_advises_own(self):
-        """Of the whole model: bytes and rates are both 50 times those that ran."""
+        """For the whole model, bytes and rates are both 50 times those that ran."""
         for setup in make.SETUPS.values():
             with self.subTest(setup=setup.name):
                 predicted = stored.read(setup.folder / "predictions.json")

@@ -1,4 +1,4 @@
-"""What others published is predicted from a part of it: by hand."""
+"""Predicts figures that others published from a part of them: by hand."""
 
 import copy
 import sys
@@ -18,7 +18,7 @@ def row(role, value, nodes, ranks_per_node, **more):
 
 
 # One layer of 1000 floats, so that nothing overlaps: a step of one rank takes 2 s; of two, 3 s.
-# What an all_reduce adds is 2 (n - 1) / n s: 1.5 s for four ranks.
+# An all_reduce adds 2 (n - 1) / n s: 1.5 s for four ranks.
 ONE_LAYER = {
     **dict.fromkeys(("name", "address", "about"), "by hand"),
     **{"wrapper": "ddp", "unit": "s/step", "micro_batch_size": 1, "parameters": 1000},

@@ -152,7 +152,7 @@ def recorded_mlp():
 
 
 def trials_as_predicted(of, profile, constants):
-    """What ranks would have measured of the calibration cells, were all as it is predicted."""
+    """Returns the trials of the calibration cells, if all were as it is predicted."""
     with tempfile.TemporaryDirectory() as place:
         links, recorded = Path(place) / "links.json", Path(place) / "profile.json"
         links.write_text(json.dumps(of.links | constants))

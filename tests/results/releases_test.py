@@ -1,4 +1,4 @@
-"""What is published of releases, and how it is told: releases_test.py. No release is run."""
+"""Checks the published figures of releases, and their text. No release is run."""
 
 import sys
 import unittest
@@ -14,7 +14,7 @@ GRADIENT_BYTES = 900
 
 
 def cell(policy, times, weights=None, tokens=None, **more):
-    """Of a job of two ranks and two micro-batches that reduces all gradients so often."""
+    """Returns a job of two ranks and two micro-batches that reduces all gradients so often."""
     weights = weights or [[1.0, 1.0], [1.0, 1.0]]
     fields = {"micro_batches": 2, "gradient_bytes": GRADIENT_BYTES, "left_over": 0.0}
     rank = fields | {"weights": weights, "tokens": tokens} | more
@@ -262,7 +262,7 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(self.changes("accelerate"), wanted)
 
     def test_transformers_4_46_weighs_tokens(self):
-        """Of each rank; those of all ranks from 4.57 on."""
+        """It weighs the tokens of each rank; from 4.57 on those of all ranks."""
         told = [c for c in board.changes(self.releases, "transformers") if c[1] == "feature"]
         once = "once, tokens weigh alike"
         wanted = [

@@ -25,7 +25,7 @@ PEERS = (sys.executable, str(ROOT / "results" / "evidence" / "make.py"), "peers"
 
 class Turns(Comparison):
     def test_what_runs_again(self):
-        """Of each step a part, on both sides, and nothing where activations are kept."""
+        """A part of each step runs again on both sides; nothing does where activations are kept."""
         file = self.place / "recomputation.json"
         script = (*PEERS, "recomputation", "--program", PROGRAM)
         options = (*TINY, *SHORT, *PATIENT, "--json", file)
@@ -91,7 +91,7 @@ class Turns(Comparison):
         self.assertNotIn("barriers", [waste["kind"] for waste in after["wastes"]])
 
     def test_what_buckets_cost(self):
-        """What is told of both jobs, and no more once it is mended."""
+        """Both jobs have a waste, and it is gone once they are mended."""
         for job, ways, kind, reductions in (
             ("overlap", ("one_bucket", "overlapped"), "one_bucket", 1),
             ("buckets", ("tensor_by_tensor", "together"), "small_reductions", 400),
@@ -113,7 +113,7 @@ class WhatRunsAgain(unittest.TestCase):
 
     @staticmethod
     def launch(again_s, step_s):
-        """Of two ranks, the second of which runs again for half as long."""
+        """Returns a launch of two ranks, the second of which runs again for half as long."""
         ranks = [[again_s, again_s], [again_s / 2, again_s / 2]]
         return {"blocks": [block("no_sync", step_s, step_s) | {"rank_recompute_s": ranks}]}
 

@@ -205,7 +205,8 @@ bool HeldJob::has_ended() {
   return true;
 }
 
-// A launcher that is told to end tells its ranks; these must not be held then.
+// Releases the ranks, then ends the job: a launcher passes SIGTERM on to its ranks, which must not
+// be held then.
 void HeldJob::end() {
   turns_.free();
   if (pid_ > 0) {

@@ -1,5 +1,5 @@
-// A watched training job that takes a number of optimizer steps whenever it is told to, and waits
-// in between without using the CPU.
+// A watched training job that takes a number of optimizer steps on request, and waits in between
+// without using the CPU.
 //
 //   HeldJob job({.command = {"torchrun", "train.py"}, .environment = watching(...),
 //                .folder = "/tmp/events", .log = "train.log"});

@@ -18,21 +18,21 @@ class Turns {
   // allowed yet: each process waits at the end of its first.
   // Errors: EnvironmentError where it cannot be made.
   explicit Turns(const std::string& directory);
-  // Holds nobody any more.
+  // Releases all processes.
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
   // Lets every process take `steps` all together, counted from its start; more than before.
   void allow(std::int64_t steps);
-  // Holds nobody any more, whatever comes.
+  // Releases all processes, and those that come later.
   void free();
 
   // One process that came here.
   struct Taker {
     std::int64_t pid = 0;
     std::int64_t ended = 0;  // steps
-    std::size_t place = 0;   // its own in the file; of a place that nobody has there is no taker
+    std::size_t place = 0;   // its own in the file; an unused place has no taker
   };
   // Returns those there are, in the order in which they came.
   std::vector<Taker> takers() const;

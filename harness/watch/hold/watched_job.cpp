@@ -48,7 +48,8 @@ void on_signal(int number, siginfo_t* info, void*) {
   if (is_sent_by_a_process && job > 0) ::kill(job, number);
 }
 
-// A signal that we were told to ignore stays ignored, here and in the job.
+// Passes the signals on to the job. A signal that this process ignores stays ignored, here and in
+// the job.
 void pass_on_signals() {
   for (const int number : kPassedOn) {
     struct sigaction action {};
@@ -60,7 +61,7 @@ void pass_on_signals() {
   }
 }
 
-// Holds back the signals to pass on while there is nobody yet to pass them to.
+// Blocks the signals to pass on until there is a job to pass them to.
 class HeldSignals {
  public:
   HeldSignals() {

@@ -41,7 +41,7 @@ class LogFollower {
   std::ifstream file_;
 };
 
-// Why a job is ended by whoever watches it.
+// Why the watcher ends a job.
 struct BudgetIsOver {};
 struct HoldsTooMuch {
   std::int64_t bytes;
@@ -73,7 +73,8 @@ void add_to(EnvironmentChanges& environment, const EnvironmentChanges& more) {
   }
 }
 
-// What a process without a GPU holds is not what is asked where there are GPUs of paper.
+// Drops the peaks of processes without a GPU: on GPUs of paper, memory of the host is not asked
+// for.
 void forget_peaks_of_the_host(WatchedFolder& folder) {
   for (RankEvents& process : folder.ranks) {
     if (!process.peak.is_on_gpu) process.peak.bytes = Unknown{"it used no GPU that could be seen"};

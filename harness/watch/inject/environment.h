@@ -1,4 +1,4 @@
-// What a job's environment needs so that the job is watched.
+// The changes to the environment of a job that let the watcher record it.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ inline constexpr const char* kAccountVariable = "GRADSYNC_WATCH_ACCOUNT";
 // The variable that names the folder of events, in every process of a watched job.
 inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
 
-// Where that torch's libtorch_cpu.so is, and the Python hook.
+// Return where that torch's libtorch_cpu.so is, and the folder of the Python hook.
 std::string torch_library(const JobTorch& torch);
 std::string hook_directory();
 

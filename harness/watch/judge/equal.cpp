@@ -112,8 +112,8 @@ std::string reason_of(double factor, const Split& split) {
   return "";
 }
 
-// The weights that the right gradient has in contributions of the other split: as an account of a
-// job that read it. Nothing where they cannot be told or do not add up.
+// Returns the weights of the other split's contributions in the right gradient, as an account finds
+// them where a job read that gradient. Nothing where they cannot be found or do not add up.
 std::optional<WeightGroup> weights_of(const FirstStep& right, const FirstStep& other) {
   std::vector<Sought> sought = other.parameters;
   std::vector<const Sought*> together;

@@ -1,10 +1,10 @@
 // Whether one step's gradient is the same however its samples are split: over ranks, and into
-// micro-batches. What an account cannot see, since it is inside of the loss, shows here: a loss
-// that is normalized by a micro-batch's own count instead of the step's is another loss when the
-// samples are split otherwise. Pure functions of what was recorded.
+// micro-batches. This shows errors inside of the loss, which an account cannot see: a loss that is
+// normalized by a micro-batch's own count instead of the step's is another loss when the samples
+// are split otherwise. Pure functions of what was recorded.
 //
-// Compared are sketches of what the optimizer reads in the first step. With r of one split and g of
-// another, over all parameters,
+// They compare sketches of the gradients that the optimizer reads in the first step. With r of one
+// split and g of another, over all parameters,
 //
 //   D(f)^2 = |g - f r|^2 / |f r|^2,    f = <r, g> / <r, r>
 //
@@ -54,7 +54,7 @@ enum class EqualKind {
   OtherStart,    // parameters differ before the step
 };
 
-// Of two gradients, over all parameters.
+// How two gradients differ, over all parameters.
 struct GradientDifference {
   double factor = 1;      // f, which brings them closest
   double difference = 0;  // D(1)

@@ -1,4 +1,4 @@
-// The ranks of a job with all that is derived of each, and what can be said of them together.
+// The ranks of a job with all that is derived from each, and figures over all of them.
 //
 // Times of several ranks are compared where they went through the same steps: the rank that comes
 // last to a collective waits for the wire alone, the others for that rank as well. Groups of ranks

@@ -20,11 +20,12 @@ enum class When { EachMicroBatch, ReplicasAtTheEnd, AllAtTheEnd };
 
 struct Policy {
   When when = When::EachMicroBatch;
-  // Of gradients, by every rank between micro-batches: with the bytes that are asked for of an
-  // allocator, before it rounds them up.
+  // Bytes of gradients that every rank holds between micro-batches, as requested from an allocator,
+  // before it rounds them up.
   Known<std::int64_t> held_bytes;
   std::int64_t parameter_bytes = 0;  // of these: FSDP1 can leave parameters gathered in between
-  // Of a step, against what the job does now. Not known of what it does not do as rarely.
+  // The time that a step saves against what the job does now. Not known for ways that communicate
+  // more often than the job.
   Known<double> saved_s;
 };
 

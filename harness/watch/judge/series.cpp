@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kNotRecognised = "it is not recognised what would be enough";
 
-// Why nothing can be said of synchronization at all; "" where something can.
+// Returns why the job's synchronization cannot be judged; "" where it can.
 std::string why_no_claim(const Watched& watched) {
   switch (watched.verdicts.front().kind) {
     case VerdictKind::OneProcess:
@@ -30,7 +30,7 @@ std::string why_no_claim(const Watched& watched) {
   }
 }
 
-// Why nobody can be called the latest; "" where somebody can.
+// Returns why no rank can be called the latest; "" where one can.
 std::string why_none_is_latest(const Watched& watched, std::size_t compared) {
   if (std::ssize(watched.ranks) < watched.world_size) return "not all ranks were seen";
   if (compared < watched.ranks.size()) return "the ranks did not go through the same steps";

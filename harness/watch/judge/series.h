@@ -1,8 +1,8 @@
 // A watched job, or one step of it, in five numbers that can be drawn over time: what Prometheus,
 // TensorBoard, the lines of --steps-json and the callbacks of harness/python are given.
 //
-// What is not known is absent, never 0: of one process there is nothing to synchronize, and on NCCL
-// nobody knows when a collective was complete.
+// A number that is not known is absent, never 0: one process has nothing to synchronize, and on
+// NCCL it is not known when a collective was complete.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ Series unknown_series(const std::string& because);
 struct Watched;
 struct Examined;
 
-// Returns the series of the step that most are like: medians, and who was latest most often.
-// `watched` must be complete but for them, and of `ranks`.
+// Returns the series of the step that most are like: medians, and the rank that was latest most
+// often. `watched` must be made from `ranks` and complete, except for the series.
 Series series_of_job(const Watched& watched, const std::vector<Examined>& ranks);
 
 // Returns the series of each step of the first rank, by its index in Examined::counts. `steps`

@@ -98,7 +98,7 @@ std::vector<StepKind> other_kinds(const RankEvents& process,
                                   const std::vector<StepCounts>& counts) {
   Counted steps = not_skipped(counts);
   // A trace may begin within a step.
-  if (process.is_of_others() && !steps.empty()) steps.erase(steps.begin());
+  if (process.is_imported() && !steps.empty()) steps.erase(steps.begin());
   const bool are_clear = std::ranges::all_of(steps, [](const StepCounts* step) {
     return step->micro_batches > 0 && !step->step->is_interleaved;
   });

@@ -183,7 +183,7 @@ bool all_read_all(const account::GradientAccount& account) {
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
   const bool are_of_files = std::ranges::any_of(
-      processes, [](const RankEvents& process) { return process.is_of_others(); });
+      processes, [](const RankEvents& process) { return process.is_imported(); });
   if (are_of_files && seen < watched.world_size) {
     watched.faults.push_back(
         fmt::format("files of {} of {} ranks were given", seen, watched.world_size));

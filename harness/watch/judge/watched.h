@@ -59,10 +59,10 @@ struct Watched {
   std::vector<StepKind> kinds;         // of its other steps
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
   std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
-  std::vector<Waste> wastes;           // of synchronizations that have to be; fail nobody
+  std::vector<Waste> wastes;           // of necessary synchronizations; fail no job
   std::vector<Flag> flags;             // of the lowest rank
   std::vector<std::string> faults;     // what was not seen, a sentence each
-  std::optional<account::GradientAccount> account;  // absent: nobody asked for it
+  std::optional<account::GradientAccount> account;  // absent: it was not asked for
   Series series;  // in five numbers, of the step that most are like
 };
 

@@ -22,8 +22,8 @@ struct WatchedStep {
   Series series;  // of this step; `steps` is its number, from 1
 };
 
-// Returns the processes with what they did in those steps alone that none of them can add to any
-// more: of a job that runs, what can be told for good. Empty where there is no such step.
+// Returns the processes with only those steps to which none of them can add any more: the final
+// steps of a job that still runs. Empty where there is no such step.
 std::vector<RankEvents> steps_for_good(std::vector<RankEvents> processes);
 
 // Returns all steps of a job, in their order.

@@ -21,7 +21,7 @@ bool needs_every_rank(std::string_view operation) {
          operation == "barrier";
 }
 
-// A process group as two hosts can compare it; ranks are empty where nobody told them.
+// A process group as two hosts can compare it; ranks are empty where they were not recorded.
 using GroupKey = std::pair<std::string, std::vector<int>>;
 
 GroupKey key_of(const Event& collective, const std::vector<Group>& groups) {
@@ -31,7 +31,7 @@ GroupKey key_of(const Event& collective, const std::vector<Group>& groups) {
 
 using Collectives = std::map<GroupKey, std::vector<const Event*>>;
 
-// Of one rank, those of each group in their order.
+// Returns the collectives of one rank: those of each group, in their order.
 Collectives collectives_of(const RankEvents& rank) {
   Collectives found;
   for (const Event& event : rank.events) {

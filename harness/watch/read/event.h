@@ -96,14 +96,14 @@ struct TensorPeak {
 // What a rank holds of the gradients of one sharded model between two micro-batches.
 struct HeldGradients {
   std::int64_t shard_bytes = 0;  // where all were reduced
-  // Where shards were added up, and replicas not yet; -1: their wrapper cannot be told so.
+  // Where shards were added up, and replicas not yet; -1: their wrapper has no such option.
   std::int64_t reduced_bytes = 0;
   std::int64_t whole_bytes = 0;  // where nothing was reduced yet
   // Not of gradients: of parameters that stay gathered where nothing was reduced yet.
   std::int64_t gathered_bytes = 0;
 };
 
-// What one process says of itself, or one of the files that it left.
+// The record of one process, or of one of the files that it left.
 struct RankEvents {
   int rank = -1;  // -1: it never had a process group
   int world_size = 0;
@@ -114,23 +114,23 @@ struct RankEvents {
   std::map<std::int64_t, HeldGradients> held;  // by model
   TrackedOptimizers optimizers;
   std::vector<Exchange> exchanges;  // by hand, in the first steps
-  // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
+  // Why a process without a group may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
-  // It was read from a trace of torch.profiler's, not recorded by the watcher. Nobody is accused
-  // then on what a trace does not hold.
+  // It was read from a trace of torch.profiler's, not recorded by the watcher. No verdict then
+  // rests on what a trace does not hold.
   bool is_traced = false;
-  bool models_are_by_size = false;  // in such a file: several may pass for one
-  bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
-  bool lacks_ranges = false;  // in such a file: it is not told when some of what it has ran
+  bool models_are_by_size = false;      // in such a file: several may pass for one
+  bool runs_ahead = false;              // in such a file: forwards do, each backward may be of any
+  bool lacks_ranges = false;            // in such a file: some of what ran has no times
   bool graphs_may_communicate = false;  // in such a file: CUDA graphs, past what it records
-  bool is_of_others() const { return is_traced; }
+  bool is_imported() const { return is_traced; }
   std::string gpus_of_paper;  // that it had, "8xh100"; "": the machine's own devices
   TensorPeak peak;
   std::optional<GpuWork> gpu;  // absent: it has none, or none was recorded
   int host = 0;                // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.
   std::optional<std::int64_t> clock_error_ns = 0;
-  // Of what began later, events were left out because there were too many.
+  // From then on some events were left out because there were too many.
   std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };
 

@@ -7,7 +7,7 @@
 
 namespace gradsync::watch {
 
-// What a group does. Of sharded models Shard scatters and gathers, and Replicate adds up what
+// What a group does. Under sharded models, Shard scatters and gathers, and Replicate adds up what
 // shards of the same part have; those behind DataParallel exchange no gradients.
 enum class GroupRole {
   Unknown,

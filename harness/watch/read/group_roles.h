@@ -1,9 +1,10 @@
-// What each process group of a job does, so that each axis of its mesh is judged by itself.
+// Finds what each process group of a job does, so that each axis of its mesh is judged by itself.
 //
-// A wrapper tells it of the groups that it reduces in. Of others the mesh's names do ("tp", "ep",
-// "dp_replicate"), and where there are none the collectives themselves: a group in which nothing
-// but all_to_all runs routes to experts, one of sends and receives is a pipeline's, and under FSDP
-// reduce-scatters are among shards and the all-reduces that follow them among replicas.
+// A wrapper reports the roles of the groups that it reduces in. For others the mesh's names decide
+// ("tp", "ep", "dp_replicate") and, where there are none, the collectives themselves: a group in
+// which nothing but all_to_all runs routes to experts, one of sends and receives is a pipeline's,
+// and under FSDP reduce-scatters are among shards and the all-reduces that follow them among
+// replicas.
 #pragma once
 
 #include <string>

@@ -144,7 +144,8 @@ TensorPeak gpu_peak_of(const GpuPeakLine& line) {
   return {.bytes = line.bytes, .is_on_gpu = true, .reserved_bytes = line.reserved_bytes};
 }
 
-// Of a process that was killed before it could say it at its end.
+// Takes the last peak that was recorded, where a process was killed before it could record one at
+// its end.
 void take_last_gpu_peak(RankEvents& process) {
   if (process.peak.is_on_gpu) return;
   for (const Event& event : process.events) {

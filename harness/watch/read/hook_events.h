@@ -44,9 +44,9 @@ RankEvents read_hook_events(const std::string& path);
 
 // Adds to `native` what the hook saw of the same process. A forward or an optimizer step that both
 // saw is one event, from when either saw it begin until neither saw it run, with the hook's name,
-// object, place and detail; so are its bytes, which are a GPU's. Of a backward the hook's times
-// count: they end when the job goes on, the library's with autograd's last node. Rank and world
-// size are those of whichever side knows the larger group.
+// object, place and detail; so are its bytes, which are a GPU's. A backward takes the hook's times:
+// they end when the job goes on, the library's with autograd's last node. Rank and world size are
+// those of whichever side knows the larger group.
 void merge(RankEvents& native, const RankEvents& hook);
 
 // Reads the hooks' files in `directory` and merges each into the process of `ranks` with its

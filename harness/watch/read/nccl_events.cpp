@@ -32,8 +32,8 @@ class Operations {
     }
   }
 
-  // Returns the one that made the call; null where none did. One of which nobody knows when it
-  // returned lasts until the next one on its thread.
+  // Returns the operation that made the call; null where none did. One whose return was not
+  // recorded lasts until the next one on its thread.
   Operation* of(const Event& call) {
     std::vector<Operation>& all = by_thread_[call.thread];
     const auto next = std::upper_bound(all.begin(), all.end(), call.start_ns,
@@ -57,7 +57,8 @@ class Operations {
   std::map<std::int64_t, std::vector<Operation>> by_thread_;
 };
 
-// Of sends and receives c10d counts what it is given alone: of a scatter that is what is received.
+// Returns whether c10d counts the bytes of a call: for a scatter only the receives, for a gather or
+// all_to_all only the sends.
 bool is_counted(const std::string& op, const Event& call) {
   if (op == "scatter") return call.name != "send";
   if (op == "gather" || op == "all_to_all") return call.name != "recv";
@@ -107,10 +108,11 @@ void compare(const Operation& operation, Account& account) {
 struct Caller {
   std::set<std::int64_t> groups;   // of which operations called NCCL
   std::int64_t last_call_ns = -1;  // what came later may have calls that were not read yet
-  bool is_alone = false;           // with nobody to send to, c10d copies some of them by itself
+  bool is_alone = false;           // without a peer to send to, c10d copies some of them by itself
 };
 
-// Of another backend it is known when it was complete, or it moved nothing.
+// Returns whether an operation must have called NCCL. One of another backend has its end recorded,
+// or moved nothing.
 bool should_have_called(const Event& event, const Caller& caller) {
   return !caller.is_alone && caller.groups.contains(event.object) &&
          event.end_ns == event.start_ns && event.bytes != 0 && event.issued_ns != 0 &&

@@ -167,7 +167,7 @@ Known<std::int64_t> tensor_peak_of(const EventFileHeader& header) {
   }
 }
 
-// Of the files that can be read by now.
+// Returns the headers of the files that can be read by now.
 std::vector<EventFileHeader> headers_so_far(const std::string& directory) {
   std::vector<EventFileHeader> headers;
   for (const std::string& path : files_with(directory, kEventFilePrefix, kEventFileSuffix)) {
@@ -181,14 +181,14 @@ std::vector<EventFileHeader> headers_so_far(const std::string& directory) {
   return headers;
 }
 
-// Where one of a process's files was full before the others, what these still say is half of the
-// truth: forwards whose collectives nobody wrote down.
+// Drops the events after one of a process's files was full. Its other files would then tell half of
+// the truth: forwards whose collectives were not recorded.
 void drop_incomplete_end(RankEvents& process) {
   std::erase_if(process.events,
                 [&](const Event& event) { return event.start_ns > process.complete_until_ns; });
 }
 
-// Of a process that only the hook saw.
+// Adds the faults of a process that only the hook saw.
 void add_unreached(const RankEvents& process, std::vector<std::string>& faults) {
   if (!process.events.empty()) {
     faults.push_back(fmt::format(

@@ -1,10 +1,10 @@
 // Reads what the watched processes of a job left, above all the files of the preloaded library
 // (preload/event_file.h). They may be of processes that still run.
 //
-// What an Event says beyond event.h: of a Backward, `detail` is the number of leaves (parameters)
-// whose gradients it reached, to accumulate or to return them; of a Collective, `detail` is the
-// name of its process group and `object` a number made of it, the same on every rank. Of a call of
-// NCCL's that no operation of c10d's made, see nccl_events.h.
+// What an Event says beyond event.h: in a Backward, `detail` is the number of leaves (parameters)
+// whose gradients it reached, to accumulate or to return them; in a Collective, `detail` is the
+// name of its process group and `object` a number made of it, the same on every rank. See
+// nccl_events.h for calls of NCCL's that no operation of c10d's made.
 #pragma once
 
 #include <cstdint>

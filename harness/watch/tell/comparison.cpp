@@ -49,10 +49,10 @@ std::string verdict_of(const NamedJob& job, const char* letter) {
                        0, kPageWidth);
 }
 
-// What may be said of the two steps together.
+// Returns the sentences on both steps together.
 std::string together(const NamedJob& a, const NamedJob& b) {
   for (const NamedJob* job : {&a, &b}) {
-    if (!job->watched.typical) return fmt::format("No step was seen of {}.\n", job->name);
+    if (!job->watched.typical) return fmt::format("No step of {} was seen.\n", job->name);
   }
   return fmt::format(
       "They did not take turns: no ratio is stated.\n\nA step {} the same in both.\n",

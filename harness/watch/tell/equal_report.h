@@ -30,7 +30,8 @@ Equality equality_of(const EqualReport& report);
 // A table of the splits, the conclusion and its reasons, at most as wide as a terminal.
 std::string equal_page(const EqualReport& report);
 
-// Of the schema gradsync.equal/1 (results/schema/equal.schema.json), ending with a newline.
+// Returns JSON of the schema gradsync.equal/1 (results/schema/equal.schema.json), ending with a
+// newline.
 std::string equal_json(const EqualReport& report);
 
 }  // namespace gradsync::watch

@@ -58,7 +58,7 @@ std::string change_box(const Change& change) {
          "\n";
 }
 
-// Of a verdict or a waste.
+// Returns the grounds of a verdict or a waste, and the change that mends it.
 template <typename Said>
 std::string grounds_of(const Said& said) {
   std::string text;

@@ -18,7 +18,7 @@ std::string counted(int count, const char* singular, const char* plural) {
   return text::counted(static_cast<std::size_t>(count), singular, plural);
 }
 
-// Who was seen of whom.
+// Returns how many of the ranks were seen.
 std::string cast_of(const Watched& watched) {
   const auto seen = static_cast<int>(watched.ranks.size());
   if (watched.world_size == 0 && seen > 0) {

@@ -1,4 +1,4 @@
-// What is said of a watched job, in parts that the page of a terminal and the HTML page share.
+// The sentences on a watched job that the page of a terminal and the HTML page share.
 #pragma once
 
 #include <optional>
@@ -30,8 +30,8 @@ std::string gpu_sentence(const Watched& watched);
 // and 40 reductions (650.0 KiB)"; "" where a verdict says it, or no process was seen.
 std::string seen_sentence(const Watched& watched);
 
-// "tensors held at most 25.0 KiB (25600 bytes) on every rank"; or why that is not known, but for
-// kNotCounted; "" for that.
+// Returns "tensors held at most 25.0 KiB (25600 bytes) on every rank", or why that is not known; ""
+// where the reason is kNotCounted.
 std::string peak_sentence(const Watched& watched);
 
 }  // namespace gradsync::watch

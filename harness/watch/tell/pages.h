@@ -1,4 +1,4 @@
-// What is told of a watched job: for a terminal, as HTML, as CSV, and beside another one.
+// The reports on a watched job: for a terminal, as HTML, as CSV, and beside another one.
 #pragma once
 
 #include <string>

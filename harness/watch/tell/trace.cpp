@@ -24,7 +24,7 @@ using report::TraceSpan;
 
 namespace {
 
-// Of one rank, with the steps that are drawn.
+// The events of one rank, and the steps that are drawn.
 struct Traced {
   explicit Traced(const RankEvents& rank) : rank(rank.rank), cut(cut_into_steps(rank.events)) {
     std::size_t complete = cut.steps.size();

@@ -22,8 +22,8 @@ namespace gradsync::watch {
 inline constexpr std::size_t kMostTracedSteps = 10;
 
 // Returns {"traceEvents": [...]} of the processes that train (training_processes): steps, and in
-// them forwards and backwards of training, optimizers and collectives. A collective of which nobody
-// knows when it was complete is as short as can be seen. Microseconds since the first of the steps.
+// them forwards and backwards of training, optimizers and collectives. A collective whose end is
+// not known is as short as can be seen. Microseconds since the first of the steps.
 nlohmann::json watch_trace(const std::vector<RankEvents>& processes);
 
 }  // namespace gradsync::watch

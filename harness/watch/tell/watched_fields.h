@@ -14,7 +14,7 @@
 
 namespace gradsync::watch {
 
-// Larger ones are nobody's. What is multiplied by micro-batches must stay far below.
+// Larger values are errors. A value that is multiplied by micro-batches must stay far below.
 inline constexpr std::int64_t kMostOfAStep = std::int64_t{1} << 53;
 inline constexpr std::int64_t kMostOfAMicroBatch = std::int64_t{1} << 42;
 inline constexpr std::int64_t kMostMicroBatches = 1'000'000;

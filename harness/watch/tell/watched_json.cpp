@@ -18,7 +18,7 @@ void check_sums(const FieldCheck& check, const char* name, const OpSums& sums, s
   check.that(fits, name, fmt::format("integers of at most {}", most));
 }
 
-// Of an axis or a step.
+// Checks the collectives of an axis or a step.
 template <typename Communicates>
 void check_collectives(const Communicates& all, const FieldCheck& check) {
   check_sums(check, "collectives", all.collectives, kMostOfAStep);

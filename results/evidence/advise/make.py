@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- advise -->", "<!-- end of advise -->"
 AGAIN = "<!-- sent again -->", "<!-- end of sent again -->"
 SHOWN = 8  # rows of the page
-# What a way is told by, beside its wrapper and strategy.
+# The parameters that name a way, beside its wrapper and strategy.
 OPTIONS = (
     "bucket_cap_bytes",
     "compression",

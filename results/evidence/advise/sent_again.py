@@ -38,7 +38,7 @@ OF_HUNDRED = 100
 
 
 def counters_in(text):
-    """Of the text of both files, by group and counter: lines come in pairs, names above values."""
+    """Returns the counters of both files' text, by group and name: names stand above values."""
     lines = [line.split() for line in text.splitlines()]
     return {
         (names[0].rstrip(":"), name): int(value)

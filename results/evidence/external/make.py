@@ -33,7 +33,7 @@ COSTS_NOTHING = 1e25  # bits/s
 COMPUTE, INTRA, INTER = "gives compute", "gives intra rate", "gives inter rate"
 RANGES = {COMPUTE: (1e-9, 1e6), INTRA: (1e4, COSTS_NOTHING), INTER: (1e4, COSTS_NOTHING)}
 GRID, ROUNDS, MOST_SOLUTIONS, SETTLED = 32, 8, 25, 1e-9
-# Nobody publishes how far a number may be off: shares, 1 sd.
+# Publications do not say how far a number may be off. Shares, 1 sd.
 DOUBT = {"compute": 0.03, "rate": 0.1, "host": 0, "pause": 0}
 LINKS = {"schema": "gradsync.links/1", "source": "assumed", "doubt": DOUBT}
 LINKS |= {"scatters_by_all_reduce": False, "gathers_half_late": False}

@@ -27,9 +27,9 @@ BEGIN, END = "<!-- full size -->", "<!-- end of full size -->"
 FLOAT32 = ["float32", "float32"]
 MIXED = ["bfloat16", "float32"]
 RANKS = 8
-# Of each model: strategy and accumulation_steps.
+# The jobs of each model: strategy and accumulation_steps.
 JOBS = (("baseline", 1), ("no_sync", 2), ("baseline", 2))
-# In which types parameters are gathered and gradients reduced.
+# The types in which parameters are gathered and gradients reduced.
 DTYPES = {"gpt2_xl": (FLOAT32,), "llama_2_7b": (MIXED,), "vit_huge": (FLOAT32,)}
 RANK_NUMBER_BYTES = 4
 GIGA = 1e9

@@ -25,7 +25,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
 def sharded(name, model, mesh, dtypes):
-    """The model, as a user gives it to fully_shard, but for the mesh that all calls share."""
+    """Returns the model, sharded as a user does it, except for the mesh that all calls share."""
     policy = MixedPrecisionPolicy(*(getattr(torch, dtype) for dtype in dtypes))
     for module in model.modules():
         if type(module).__name__ == architectures.UNITS[name]:

@@ -40,7 +40,8 @@ DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
 # The same where a model computes, which takes now longer, now shorter.
 DOUBT_COMPUTED = DOUBT | {"compute": 0.02}
 FAST = "2x1_1gbit"  # on which DDP is calibrated where a model computes
-# Of what its cells tell; each of the three kinds of cells needs what the others tell.
+# First values of what the cells are to find: each of the three kinds of cells needs what the other
+# two find.
 FIRST_GUESS = {
     "shard_per_byte_s": 2e-10,
     "processor_per_byte_s": 5e-10,
@@ -209,7 +210,7 @@ def by_message(constants):
 
 
 def constants_of(of, run):
-    """Of each launch, and their mean."""
+    """Returns the constants of each launch, and their mean."""
     (link,) = run["context"]["links"].values()
     each = []
     for launch in sorted({trial["launch"] for trial in run["trials"]}):
@@ -265,7 +266,7 @@ def computed_constants(of, trials, profile, latency_s):
 
 
 def constants_of_computed(of, run, profile):
-    """Of each launch; of all; and the profile with the seconds of all launches."""
+    """Returns the constants of each launch and of all, and the profile with the seconds of all."""
     links = run["context"]["links"].values()
     latency_s = mean(link["round_trip_s"] for link in links) / 2
     trials = run["trials"]
@@ -278,7 +279,7 @@ def constants_of_computed(of, run, profile):
 
 
 def left_over(of, run, constants, profile):
-    """Of each calibration cell that sends: its step with the constants that it helped to find."""
+    """Returns the step of each sending calibration cell with the constants it helped to find."""
     cells = page.by_cell(
         computed.of_wrapper("ddp", run["trials"]) + computed.of_wrapper("fsdp", run["trials"])
     )

@@ -16,12 +16,12 @@ sys.path.insert(0, str(HERE.parents[2] / "plot"))
 from run_data import whole  # noqa: E402
 
 OF_HUNDRED = 100
-# Between these lines of the page is what is made here.
+# This module makes the text between these lines of the page,
 BEGIN, END = "<!-- held out -->", "<!-- end of held out -->"
-# And between these what is said of the same cells by the model of today.
+# and between these the predictions of today's model for the same cells.
 AGAIN = "<!-- again -->", "<!-- end of again -->"
 SMALL_BYTES = 10_000_000  # buckets that count as small
-# What a row is named by; what else a cell differs in is said as "field=value".
+# The fields that name a row; other fields in which a cell differs are given as "field=value".
 NAMED = ("topology", "wrapper", "strategy", "accumulation_steps", "model", "scale")
 OTHERS = ("bucket_cap_bytes", "compression", "gradient_as_bucket_view", "hybrid_shard")
 
@@ -88,7 +88,7 @@ def by_cell(trials):
 
 
 def measured_trials(folder):
-    """Of each cell, by its key: the trials that ended well."""
+    """Returns the trials of each cell that ended well, by the cell's key."""
     trials = stored("measured.json", folder)["trials"]
     return by_cell(trial for trial in trials if trial["status"] == "ok")
 
@@ -183,7 +183,7 @@ def row_line(row):
 
 
 def again_lines(folder, steps):
-    """`steps`: seconds that are said of each cell now."""
+    """Returns the lines of the second block. `steps`: the seconds now predicted for each cell."""
     all_rows, _ = rows(folder)
     families = sorted({row.family for row in all_rows})
     groups = [("all", all_rows)] + [(f, [r for r in all_rows if r.family == f]) for f in families]
@@ -205,7 +205,7 @@ def again_lines(folder, steps):
 
 
 def left_over_lines(calibration):
-    """What cells of a model that computes leave over that its constants were found from."""
+    """Returns the lines on the calibration cells of a model that computes: their errors."""
     if "left_over" not in calibration:
         return []
     lines = [

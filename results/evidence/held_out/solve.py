@@ -1,6 +1,6 @@
-"""What the host costs, solved for from cells that were measured."""
+"""Solves for the costs of the host, from measured cells."""
 
-# What a step of Newton's method moves a constant by.
+# By how much a step of Newton's method moves a constant.
 SMALL_S = 1e-5
 SMALL_S_PER_BYTE = 1e-11
 MOST_STEPS = 8

@@ -114,7 +114,7 @@ class Comparison(Figure):
         (folder / "context.json").write_text(json.dumps(context, indent=1) + "\n")
 
     def options(self, seen):
-        """Of the command, besides those that are printed: which program, and where JSON goes."""
+        """Returns the options that are not printed: which program, and where JSON goes."""
         return "--program", PROGRAM, "--json", seen
 
     def text_of(self, folder, program):
@@ -160,7 +160,7 @@ class Computed(Figure):
 
 @dataclass(frozen=True)
 class Stored:
-    """What JSON files of this repository say that are made over days; `made` says how."""
+    """Figures from JSON files of this repository that are made over days; `made` says how."""
 
     files: tuple
     document: str

@@ -97,8 +97,8 @@ def slowdown_table(run):
     ).groups()
     cells = run.cells("guides_machines")
     caption = (
-        "The guide's two machines, re-enacted on two cores: BERT-base at the pace of a T4, real DDP, "
-        f"real traffic on shaped links ({of_run(run)}). s/step is elapsed time ± the sd of "
+        "The guide's two machines, re-enacted on two cores: BERT-base at the pace of a T4, real "
+        f"DDP, real traffic on shaped links ({of_run(run)}). s/step is elapsed time ± the sd of "
         f"{span([cell['step_s']['n'] for cell in cells])} single steps in "
         f"{span([cell['launches'] for cell in cells])} launches; slowdowns have 95 % intervals "
         "over launches."
@@ -277,7 +277,7 @@ def replays_of(rates):
 
 
 def flagged_by_gate(replay):
-    """Of rows without extra work."""
+    """Returns the share of gates in which a row without extra work is flagged."""
     return percent(replay["false_alarms"][0]["gates"])
 
 

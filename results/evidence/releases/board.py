@@ -32,7 +32,7 @@ def bytes_watched(cell):
 
 
 def weights(cell):
-    """Of all micro-batches, as each rank's own parameters tell them."""
+    """Returns the weights of all micro-batches, from the parameters of each rank."""
     return [w for rank in cell["ranks"] for row in rank["weights"] for w in row]
 
 
@@ -64,7 +64,7 @@ def is_torn(cell):
 
 
 def gradient(cell):
-    """What an optimizer's step was made of, in words."""
+    """Returns what an optimizer's step was made of, in words."""
     if not cell["ranks"][0]["weights"]:
         return UNKNOWN
     if all(rank.get("left_over_if_clipped", 1) < OF_ALL for rank in cell["ranks"]):
@@ -91,7 +91,7 @@ def refusal(cell):
 
 
 def in_every_micro_batch(cell):
-    """What to call it; whoever asks for no_sync learns that it does nothing, under ZeRO 2 too."""
+    """Returns its name: where a cell asks for no_sync, that this does nothing, in ZeRO 2 too."""
     if cell["policy"] == "every":
         return EACH
     if cell["wrapper"] in GRADIENTS_SHARDED and cell["policy"] != "no_sync":

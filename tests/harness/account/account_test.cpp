@@ -1,4 +1,4 @@
-// Jobs whose weights are known, and what is said of them.
+// Jobs whose weights are known, and the verdicts on them.
 //
 // Covers: account_verdict.cpp, sought.cpp, weight_groups.cpp, weight_words.cpp.
 #include <gtest/gtest.h>
@@ -85,8 +85,8 @@ TEST(GradientAccount, ARankThatCountsForNothingIsNamed) {
   EXPECT_TRUE(verdict.is_off);
 }
 
-// Of drawings with fp32's rounding and micro-batches that are little to very much alike: in 99 of
-// 100 at least, and nobody is accused without the factor.
+// The drawings have fp32's rounding and micro-batches that are little to very much alike. The
+// factor is seen in at least 99 of 100, and no drawing without it is accused.
 TEST(GradientAccount, AFactorOf1p02OnOneOfEightIsSeen) {
   constexpr unsigned kDrawings = 250;
   for (const double alike : {0.0, 0.5, 0.9, 0.99}) {
@@ -106,7 +106,7 @@ TEST(GradientAccount, AFactorOf1p02OnOneOfEightIsSeen) {
   }
 }
 
-// The error that is told is that of the weights, also where they are known less well: of drawings
+// The reported error is that of the weights, also where they are known less well: over drawings
 // with much rounding the standard deviation, in errors, is 1 within 10 %.
 TEST(GradientAccount, ErrorsAreTheStandardDeviationOfWeights) {
   MadeAccount job;
@@ -286,7 +286,7 @@ TEST(GradientAccount, SixteenBitsAreNamedForWhatTheyLose) {
   EXPECT_EQ(account.verdicts.size(), 1U);
 }
 
-// Of a job whose micro-batches weigh as they have these tokens.
+// Returns the records of a job whose micro-batches weigh in the ratio of these tokens.
 std::vector<AccountRecords> weighed_by_tokens(const std::vector<std::int64_t>& tokens) {
   MadeAccount job;
   job.weight = [&](int, int, int m) {

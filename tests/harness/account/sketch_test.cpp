@@ -42,7 +42,7 @@ TEST(Sketch, SignsAreAsOftenPlusAsMinusAlongRowsAndDownColumns) {
   }
 }
 
-// Of 64 buckets the length is good to sqrt(2 / 64) = 18 %.
+// With 64 buckets the length is good to sqrt(2 / 64) = 18 %.
 TEST(Sketch, KeepsLengthsOnAverageWithTheDeviationOf64Buckets) {
   constexpr int kTrials = 400;
   double sum = 0;

@@ -32,7 +32,7 @@ TrialRecord trial_of(const std::string& strategy) {
   return trial;
 }
 
-// What the candidate does whose no_sync is in vain: it runs the baseline's collectives.
+// Returns a candidate whose no_sync has no effect: it runs the baseline's collectives.
 TrialRecord lost_no_sync() {
   TrialRecord trial = trial_of("baseline");
   trial.cell = trial.cell.with("strategy", "no_sync");
@@ -60,7 +60,8 @@ void expect_differences(const std::vector<CountDifference>& found, const Kinds& 
   test::expect_phrases("gate", said);
 }
 
-// The same of a candidate beside one that no_sync leaves alone but for the last micro-batch.
+// Expects the same for a candidate beside a baseline that synchronizes in the last micro-batch
+// alone, by no_sync.
 void expect_differences(const TrialRecord& candidate, const Kinds& kinds) {
   expect_differences(count_differences(trial_of("no_sync"), candidate), kinds);
 }
@@ -266,7 +267,7 @@ TEST(CompareCounts, APeakThatOneJobDoesNotKnowIsNotHeld) {
   EXPECT_THAT(counts.differences, IsEmpty());
   test::expect_phrases("gate", {counts.no_peaks_because});
   counts = compare_counts({&without}, {&without}, Peaks::WhereSteady);
-  EXPECT_EQ(counts.no_peaks_because, "") << "nobody asks for what nobody knows";
+  EXPECT_EQ(counts.no_peaks_because, "") << "peaks that no build knows are not asked for";
 }
 
 TEST(CompareCounts, WithoutATrialToHoldItAgainstARowIsUnfit) {

@@ -46,7 +46,7 @@ ErrorRates by_hand(const std::vector<Replay>& replays) {
   return rates;
 }
 
-// Of a list of the gate alone.
+// Returns the figures of the gate, the only entry of the list.
 json of_gate(const json& flagged) {
   EXPECT_EQ(flagged.size(), 1U);
   EXPECT_EQ(flagged.at(0).at("by"), "gate");

@@ -9,7 +9,7 @@
 namespace gradsync::gate {
 namespace {
 
-// Sixteen rows without an effect but for the first one, which is `row`.
+// Returns sixteen rows without an effect, except the first one, which is `row`.
 std::vector<RowDifferences> differences_with(const MadeRow& row) {
   std::vector<RowDifferences> rows(16, made_row({}));
   rows[0] = made_row(row);

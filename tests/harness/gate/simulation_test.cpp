@@ -72,7 +72,7 @@ void expect_no_more_alarms_than_promised(const Counts& counts) {
 
 TEST(Simulation, StallsDriftAndStartsThatShiftRaiseNoAlarm) {
   // One block in ten stalls. A block's pace is 0.95 of the one before: 1 % from one to the next, 3
-  // % in all. What a start draws is shared by all rows, so that they err together.
+  // % in all. All rows share the draw of a start, so that they err together.
   const Machine machine{.turn_sd = 0.005,
                         .start_sd = 0.01,
                         .starts_are_shared = true,

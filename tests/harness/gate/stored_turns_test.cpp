@@ -79,7 +79,7 @@ TEST(StoredTurns, NothingElseLiesThere) {
   }
 }
 
-// Of each pool so many gates are replayed here; more would take minutes.
+// Gates of each pool that are replayed here; more would take minutes.
 constexpr std::size_t kReplayedGates = 2;
 
 // The figures of all gates whose shares are stored, and of those that are replayed.

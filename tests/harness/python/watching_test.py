@@ -213,7 +213,7 @@ class OneProcessTest(WatchingTest):
     def test_an_account_is_given_where_it_is_asked_for(self):
         lines = self.block("accounts")
         # Its micro-batches are alike.
-        self.assertIn("3 of 3 contributions cannot be told apart", lines[0])
+        self.assertIn("3 of 3 contributions cannot be distinguished", lines[0])
         self.assertEqual(lines[1], "()")
 
     def test_each_watching_is_of_its_own_block(self):

@@ -1,4 +1,4 @@
-// Jobs that are made up, and what is expected to be said of them.
+// Jobs that are made up, and the verdicts expected on them.
 #pragma once
 
 #include <gmock/gmock.h>

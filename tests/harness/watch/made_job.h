@@ -120,7 +120,8 @@ class MadeJob {
     return *this;
   }
 
-  // Of hybrid sharding: this backward adds shards up, unit by unit, and replicas where it is told.
+  // Adds a backward of hybrid sharding that adds shards up, unit by unit, and replicas too where
+  // `with_replicas`.
   MadeJob& hybrid(bool with_replicas, std::int64_t bytes = kBucketBytes) {
     const std::int64_t start_ns = now_ns_;
     add(EventKind::Backward, 20 + kWaitMs);

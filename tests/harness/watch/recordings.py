@@ -31,7 +31,7 @@ def text_of(field):
 
 
 class Times:
-    """Microseconds since the last one that was told, and back."""
+    """Converts times to microseconds since the last one, and back."""
 
     def __init__(self):
         self.last = 0

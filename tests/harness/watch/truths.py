@@ -101,7 +101,7 @@ def reduced_twice(micro_batches=1, **more):
 
 
 def sharded_each(**more):
-    """FSDP's own way, which saves memory: nobody is accused."""
+    """FSDP's own way, which saves memory: no accusation."""
     cause = "shards_save_memory"
     return Truth("fsdp_every_micro_batch", synchronized=4, cause=cause, names_line=True, **more)
 
@@ -188,7 +188,7 @@ def parsed(file):
 
 
 def digest_of(files, *more):
-    """Returns a digest of these files but for the jobs in them, and of statements or texts."""
+    """Returns a digest of these files without the jobs in them, and of statements or texts."""
     statements = [node for file in files for node in parsed(file) if not job_of(node)]
     texts = [n if isinstance(n, str) else ast.dump(n) for n in (*statements, *more)]
     dumped = repr(texts)

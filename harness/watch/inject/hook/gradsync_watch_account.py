@@ -31,8 +31,8 @@ from gradsync_watch_told import (
     place_of_backward,
 )
 
-# Of every so many steps the first two are accounted: two, so that two models that take turns are
-# seen both, and a gradient that comes a step late is known for what it is.
+# The account covers the first two steps of every `every` steps. With two, it sees both of two
+# models that take turns, and recognises a gradient that comes a step late.
 STEPS_AT_ONCE = 2
 MOST_ROUNDS = 64  # for which a contribution waits for its parameter's optimizer
 
@@ -55,7 +55,7 @@ def guarded(record):
 
 
 class Account:
-    """Of this process. A round is what lies between two steps of optimizers."""
+    """The account of this process. A round lies between two steps of optimizers."""
 
     def __init__(self, folder, every, share):
         self.every, self.share = every, share

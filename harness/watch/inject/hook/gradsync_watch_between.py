@@ -11,7 +11,7 @@ import weakref
 
 import gradsync_watch_recording as recording
 
-# Of a job on GPUs of paper.
+# On GPUs of paper the hook waits so long in each of the first optimizer steps.
 FIRST_STEPS = 2
 WATCHDOG_S = 0.25
 

@@ -78,7 +78,7 @@ def compile_alike(original, watched):
         replaced[watched] = replaced[original]
 
 
-# Of a tensor: each has the host wait until its GPU has computed it.
+# Methods of a tensor that make the host wait until its GPU has computed it.
 READS = ("__bool__", "__float__", "__int__", "cpu", "item", "numpy", "tolist")
 
 

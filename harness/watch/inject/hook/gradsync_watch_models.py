@@ -1,4 +1,4 @@
-"""What is told of wrapped models: their wrapping, forwards, process groups, and what a rank holds
+"""Records wrapped models: their wrapping, forwards, process groups, and the bytes that a rank holds
 of their gradients.
 """
 
@@ -11,7 +11,7 @@ import weakref
 import gradsync_watch_recording as recording
 from gradsync_watch_between import kept_models
 
-# Of fully_shard's models, as they are in torch 2.6 and later.
+# The methods of fully_shard's models that set flags, in torch 2.6 and later.
 FLAGS = (
     "set_requires_gradient_sync",
     "set_requires_all_reduce",
@@ -27,7 +27,7 @@ wrapped = weakref.WeakKeyDictionary()
 
 @recording.guarded
 def record_earlier_wraps():
-    """Of the models that were wrapped before anybody watched."""
+    """Records the models that were wrapped before the hook was installed."""
     wrappers = {}
     for wrapper in WRAPPERS.values():
         if hasattr(sys.modules.get(wrapper.module), wrapper.cls):
@@ -188,16 +188,16 @@ def see_flat_shards(model):
 
 
 def units_of(model):
-    """Those parts of a model that are gathered and reduced together."""
+    """Returns the parts of a model that are each gathered and reduced as one."""
     states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
     units = {id(state): state._fsdp_param_group for state in states}.values()
     return [unit for unit in units if unit is not None]
 
 
 def held_gradients(parts):
-    """Bytes that a rank holds between micro-batches: of its shards, in their own type; of the same
-    as reduce-scatter leaves them; of whole gradients that nobody has reduced yet. Shards are padded
-    to equal parts of the first dimension.
+    """Returns the bytes of gradients that a rank holds between micro-batches: as shards in their
+    own type, as shards that reduce-scatter leaves, and whole where nothing is reduced yet. Shards
+    are padded to equal parts of the first dimension.
     """
     shard, reduced, whole = 0, 0, 0
     for part in parts:
@@ -210,7 +210,7 @@ def held_gradients(parts):
 
 
 def held_by_flat(handles):
-    """The same of FSDP1's flat parameters, of which nothing is said of replicas: there is no flag.
+    """Returns the same for FSDP1's flat parameters, without replicas: there is no flag for them.
     Where a forward leaves them gathered, so does a backward that reduces nothing.
     """
     shard, whole, gathered = 0, 0, 0
@@ -232,13 +232,13 @@ def is_ddp_unsynced(model):
     return not model.require_backward_grad_sync
 
 
-# What is told of the models of one wrapper: `cls` of `module` is what they are, `options` those of
-# their attributes that are told, is_whole whether each rank has all of one, `groups` yields those
-# that a model knows once it is wrapped, and `see` tells in its first forward what is known only
-# then. A class with a forward and a no_sync() of its own says by `is_unsynced` whether no_sync()
-# holds in a forward, and by has_comm_hooks whether its communication hooks are told; None of one
-# that has its own functions in gradsync_watch_wrapping.py. What verdicts make of it stands in
-# preload/wrappers.h.
+# How the models of one wrapper are recorded. Their class is `cls` of `module`; `options` names the
+# attributes to record; is_whole is whether each rank has all of a model; `groups` yields the
+# process groups that a model knows once it is wrapped; `see` records in its first forward what is
+# known only then. A class with a forward and a no_sync() of its own says by `is_unsynced` whether
+# no_sync() holds in a forward, and by has_comm_hooks whether its communication hooks are recorded;
+# is_unsynced is None where the wrapper has its own functions in gradsync_watch_wrapping.py.
+# preload/wrappers.h says what verdicts make of it.
 Wrapper = collections.namedtuple(
     "Wrapper",
     "name module cls options is_whole groups see is_unsynced has_comm_hooks",

@@ -15,7 +15,7 @@ ROWS_AT_ONCE = 4
 
 
 def signs_of(first, count, seed, device):
-    """Of the numbers from `first` on, as in sketch.cpp: 1 or -1, float32."""
+    """Returns the signs of the numbers from `first` on, as in sketch.cpp: 1 or -1, float32."""
     mask = 0x7FFFFFFF
     x = torch().arange(first, first + count, dtype=torch().int64, device=device)
     x = (x ^ (seed & mask)) & mask

@@ -58,7 +58,7 @@ def numbered(things):
 
 
 class Told:
-    """Of one round. `comm_hook` stays: it was registered once."""
+    """What a job did in one round. `comm_hook` stays: it was registered once."""
 
     def __init__(self, comm_hook=""):
         self.comm_hook = comm_hook

@@ -9,7 +9,7 @@ WORLD, REAL, GPUS = "GRADSYNC_PAPER_WORLD", "GRADSYNC_PAPER_REAL", "GRADSYNC_PAP
 
 
 def is_worker():
-    """A launcher has the same variables but for its rank."""
+    """Returns whether this is a worker: a launcher has the same variables, except its rank."""
     return WORLD in os.environ and "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 

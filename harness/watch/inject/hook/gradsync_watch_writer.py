@@ -10,10 +10,10 @@ import sys
 import threading
 
 SCHEMA = "gradsync.watch_hook/1"
-# What tells a process how many it is one of, where those meet in something else than torch's c10d:
-# Open MPI, MPICH and its kin, an srun step.
+# Variables that give a process the size of its job where the job does not use torch's c10d: those
+# of Open MPI, of MPICH and its kin, and of an srun step.
 PEERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-# Libraries by which they do.
+# Libraries by which the processes of such a job communicate.
 TRANSPORTS = ("horovod", "mpi4py")
 # Lines kept in memory until so many are there, or an optimizer steps. Larger: fewer system calls,
 # and more is lost when the process is killed.
@@ -40,7 +40,7 @@ class Writer:
         self.is_on = True
         self.knows_rank = False
         self.forget_told()
-        # Of its process group, which may be gone when somebody asks; no store: it never had one.
+        # As its process group says, which may be gone later; no store: it never had a group.
         self.rank, self.world_size, self.store = 0, 1, None
 
     def forget_told(self):
@@ -80,7 +80,7 @@ class Writer:
             self.add({"kind": "rank", "rank": self.rank, "world_size": self.world_size})
 
     def write_peers(self):
-        """Of a process that never had a process group: that it may not be alone for all that."""
+        """Writes that a process without a process group may still be one of several."""
         named = [f"{name}={os.environ[name]}" for name in PEERS if os.environ.get(name, "1") != "1"]
         named += [name for name in TRANSPORTS if name in sys.modules]
         with self.lock:

@@ -26,7 +26,7 @@ inline constexpr std::size_t kMostChunks = 64;
 
 // Whether a process knows what its CPU tensors hold. Files of before it was there say Unasked.
 enum class TensorCount : std::int32_t {
-  Unasked,         // nobody had them counted before the first one was made
+  Unasked,         // the count did not begin before the first one was made
   Counted,         // all that the training's thread made
   OtherAllocator,  // the job has an allocator of its own, before or behind the one that counts
   OtherThread,     // the job trains on another thread than the one that imported torch
@@ -60,8 +60,8 @@ struct EventRecord {
   // its bytes were added to a gradient that was there.
   std::int64_t object;
   std::int64_t thread;  // as the kernel numbers them
-  // Of a backward: leaves whose gradients it reached. Of a collective of c10d's: nanoseconds until
-  // its operator returned; 0: it has not.
+  // A backward has here the number of leaves whose gradients it reached. A collective of c10d has
+  // the nanoseconds until its operator returned; 0: it has not.
   std::int64_t count;
   char name[40];    // ends in NUL; cut where it is longer
   char detail[32];  // of a collective: its process group's name

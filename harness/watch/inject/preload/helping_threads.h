@@ -30,7 +30,7 @@ class HelpingThreads {
   std::atomic<int> looks_left_{40'000};  // of at least 50 us each
 };
 
-// Of this process.
+// Returns those of this process.
 HelpingThreads& helping_threads();
 
 }  // namespace gradsync::watch

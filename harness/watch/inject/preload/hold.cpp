@@ -19,7 +19,7 @@
 namespace gradsync::watch {
 namespace {
 
-// How long a process may stay held that nobody holds any more. Smaller: more wakes while it waits.
+// How long a process may stay held after its holder died. Smaller: more wakes while it waits.
 constexpr long kLookForHolderNs = 200'000'000;
 
 // Returns false where nothing woke it in time.

@@ -4,7 +4,7 @@
 // been issued, so a job whose processes all wait there waits for nothing but its turn. Other
 // threads and processes of the job (data loaders) go on. As in the recorder nothing here throws or
 // prints. A process whose holder died before it could end the job is ended here: it ran for the
-// holder alone, and nobody else would.
+// holder alone, and nothing else would end it.
 #pragma once
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ class Hold {
 
   char path_[1088] = {};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::atomic<bool> is_free_{false};  // there are no turns, or nobody holds any more
+  std::atomic<bool> is_free_{false};  // there are no turns, or the holder has released it
   TurnsTable* table_ = nullptr;
   TurnTaker* taker_ = nullptr;
   std::int64_t start_ns_ = 0;  // of the step that is under way; 0: not known

@@ -30,7 +30,7 @@ const char* setting(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Leaves a sentence for whoever reads the folder. Never fails, as far as the job can tell.
+// Leaves a sentence in the folder, for its reader. Never fails, as far as the job can tell.
 __attribute__((format(printf, 2, 3))) void leave(const char* file, const char* format, ...) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/%s", setting("GRADSYNC_WATCH_DIR"), file);
@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) void leave(const char* file, const char* f
   const int length = vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
   if (length > 0 && write(fd, sentence, strnlen(sentence, sizeof sentence)) < 0) {
-    // Nobody is left to tell.
+    // There is no other place to report it.
   }
   close(fd);
 }

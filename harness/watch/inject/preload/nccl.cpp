@@ -26,11 +26,11 @@ constexpr const char* kLibraries[] = {"libnccl.so.2", "librccl.so.1", nullptr};
 
 thread_local int depth = 0;  // of calls under way on this thread
 
-// Of the largest communicator that is this process's alone, as torch.nn.DataParallel makes one: it
-// says nothing about who else takes part in the job.
+// Ranks of the largest communicator that lies within this process, as torch.nn.DataParallel makes
+// one. It says nothing about other processes of the job.
 constinit std::atomic<int> own_ranks{0};
 
-// What the count of a call is a count of.
+// What the count of a call covers.
 enum class Share {
   Whole,    // of all that the sync ledger counts (harness/comm/recording_backend.cpp)
   OneRank,  // of one rank's part of it

@@ -23,8 +23,8 @@ namespace gradsync::watch {
 inline constexpr ncclResult_t kNcclSuccess = 0;
 inline constexpr ncclResult_t kNcclSystemError = 2;  // "a call to the system failed"
 
-// Of ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, float16, float32, float64,
-// bfloat16 (2.10), float8e4m3, float8e5m2 (both 2.24).
+// Bytes of each ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, float16, float32,
+// float64, bfloat16 (2.10), float8e4m3, float8e5m2 (both 2.24).
 inline constexpr std::int64_t kNcclTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 }  // namespace gradsync::watch

@@ -1,8 +1,8 @@
 // The writing end of an event file, inside the job. No torch.
 //
-// Whatever goes wrong, the job goes on: nothing here throws, prints or ends the process. What could
-// not be kept is counted in the file, and why is told there. Disk is reserved before it is mapped,
-// so that a full one is an answer of the kernel's and not a signal in the middle of a step.
+// Whatever goes wrong, the job goes on: nothing here throws, prints or ends the process. The file
+// counts the events that could not be kept, and says why. Disk is reserved before it is mapped, so
+// that a full one is an answer of the kernel's and not a signal in the middle of a step.
 #pragma once
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ namespace gradsync::watch {
 // Constant-initialized and never destroyed where it is a global: events come before and after main.
 class Recorder {
  public:
-  // An event that may still get its end. Of no use in a process forked since.
+  // An event that may still get its end. A process forked since cannot use it.
   struct Handle {
     EventRecord* record = nullptr;
     std::uint32_t life = 0;

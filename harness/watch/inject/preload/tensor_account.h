@@ -28,7 +28,7 @@ class TensorAccount {
   std::int64_t peak_bytes() const;
   void reset_peak();
 
-  // For pthread_atfork: whoever holds it keeps all others out.
+  // For pthread_atfork: the thread that holds it keeps all others out.
   std::mutex& mutex() { return mutex_; }
 
  private:

@@ -1,11 +1,11 @@
 // Counts what the CPU tensors of this process hold: an allocator before torch's own one, from
 // gradsync_count_tensors() on. The Python hook of a watched job calls it while torch is imported.
 //
-// Of the thread that called it: what libraries allocate on threads of their own (gloo copies what
-// it gathers, when the network lets it) would make a peak depend on the network's mood. So would
-// what they give back late: they are waited for. A backward on the CPU runs on the thread that
-// calls it. Not counted either: tensors from before, and what is no tensor's (gloo's buffers,
-// MKL's).
+// It counts tensors of the thread that called that function, and of no other. Libraries allocate on
+// threads of their own at times that depend on the network (gloo copies what it gathers), and would
+// make the peak depend on it too. So would what they free late: the count waits for these threads.
+// A backward on the CPU runs on the thread that calls it. Tensors from before are not counted, nor
+// is memory that is no tensor's (gloo's buffers, MKL's).
 //
 // torch insists that an allocator can free by the pointer alone (raw_deleter) and that the context
 // of a pointer is the pointer itself, as with the allocator that does the work here. A job that has

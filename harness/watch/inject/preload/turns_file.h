@@ -5,7 +5,7 @@
 // (flock) for as long as it lives. Each process of the job finds it there at the end of its first
 // optimizer step (hold.h), takes a place in it, and waits at the end of the last step that it may
 // take. Both sides map the file and are of one machine. `allowed` and `arrivals` are words to wait
-// on (futex): nobody who waits uses the CPU.
+// on (futex): a process that waits uses no CPU time.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,9 @@ inline constexpr const char* kTurnsFile = "turns";
 inline constexpr char kTurnsMagic[] = "GSTURNS1";  // the digit: version of what follows
 inline constexpr std::size_t kTurnsMagicBytes = 8;
 
-inline constexpr std::uint32_t kAnySteps = UINT32_MAX;  // allowed: nobody is held any more
-// Of a process the latest. Larger: longer blocks, and a larger file (2 MiB).
+inline constexpr std::uint32_t kAnySteps = UINT32_MAX;  // allowed: no process is held any more
+// The file keeps so many of the latest steps of a process. Larger: longer blocks, and a larger file
+// (2 MiB).
 inline constexpr std::size_t kKeptSteps = 2048;
 inline constexpr std::size_t kMostTakers = 64;  // processes of a job on this host
 
@@ -30,7 +31,7 @@ struct TakenStep {
 
 // One process of the job.
 struct TurnTaker {
-  std::int64_t pid;             // 0: nobody has this place yet
+  std::int64_t pid;             // 0: no process has this place yet
   std::int64_t ended;           // steps
   TakenStep steps[kKeptSteps];  // step n, from 0, at n % kKeptSteps
 };

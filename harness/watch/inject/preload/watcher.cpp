@@ -2,8 +2,8 @@
 // collectives (c10d_operators.h), runs of autograd, and ranges that torch names itself.
 //
 // torch calls back at the begin and end of every node of a backward and of every range that its own
-// Python code names; all but a few are let through at once. Of the operators in between it does not
-// call back: a job runs ten thousand of them a step. Compiled against the job's own torch, loaded
+// Python code names; all but a few are let through at once. It does not call back for the operators
+// in between: a job runs ten thousand of them a step. Compiled against the job's own torch, loaded
 // by preload/loader.cpp. Must be compiled with NDEBUG like torch itself: without it,
 // RecordFunction's header reads a field that torch's libraries do not have.
 #include "harness/watch/inject/preload/watcher.h"

@@ -5,7 +5,7 @@
 
 namespace gradsync::watch {
 
-// Of this process's events.
+// The recorder of this process's events.
 extern constinit Recorder recorder;
 
 // Looks whether tensors are still counted: the job may have put an allocator of its own before the

@@ -1,5 +1,5 @@
-// The wrappers that are told apart, a row each: verdicts read what a row says and compare no names.
-// Compiled into the job as well: it needs nothing of the rest.
+// The known wrappers, a row each: verdicts read what a row says and compare no names. Compiled into
+// the job as well: it needs nothing of the rest.
 //
 // Another wrapper is a row here, one of WRAPPERS in hook/gradsync_watch_models.py, and a job of its
 // own among tests/harness/watch/jobs/.
@@ -31,7 +31,7 @@ struct Wrapper {
 };
 
 inline constexpr std::string_view kDeferralByFlag =
-    "call set_requires_gradient_sync(False) on the model but for the last micro-batch of a step";
+    "call set_requires_gradient_sync(False) on the model in all but the last micro-batch of a step";
 
 inline constexpr Wrapper kWrappers[] = {
     {.name = kDdp, .range = "DistributedDataParallel.forward"},

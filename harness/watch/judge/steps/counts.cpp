@@ -15,12 +15,12 @@ namespace gradsync::watch {
 
 namespace {
 
-// Of one that synchronizes.
+// Returns the gradients that a synchronizing micro-batch exchanges.
 OpSums gradients_of(const MicroBatch& micro_batch, const Quiet& quiet) {
   return without(sums_of(reductions_of(micro_batch)), quiet.of(micro_batch));
 }
 
-// The same of those among these alone; empty where it synchronizes nothing there.
+// Returns the same for one kind of group alone; empty where it synchronizes nothing there.
 OpSums gradients_of(const MicroBatch& micro_batch, Among among, const Quiet& quiet) {
   if (!synchronizes(micro_batch, quiet)) return {};
   const OpSums sums = sums_of(reductions_of(micro_batch, among));
@@ -51,8 +51,9 @@ class Later {
  public:
   explicit Later(Among among) : among_(among) {}
 
-  // Whether what this one exchanges is exchanged again. Units of a model can each be told when
-  // their replicas are due: of these, not one whose size does not come again.
+  // Returns whether the gradients that this one exchanges are exchanged again. Each unit of a model
+  // can synchronize its replicas in another micro-batch: a unit whose size does not come again is
+  // not covered.
   bool covers(const MicroBatch& micro_batch) const {
     const Models models = synced_models_of(micro_batch);
     const bool of_models =
@@ -256,7 +257,7 @@ const Event* steps_too_soon(const Step& step) {
   return nullptr;
 }
 
-// Of the model that ran most often.
+// Returns the forwards of the model that ran most often.
 int most_forwards(const Step& step) {
   std::map<std::int64_t, int> by_model;
   int most = 0;
@@ -273,7 +274,8 @@ bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
          std::tuple(b.synchronized, b.micro_batches, -b.behind_the_last);
 }
 
-// Of the model that synchronized most often, and among those of the one with most micro-batches.
+// Counts for the model that synchronized most often; among several such models, for the one with
+// most micro-batches.
 void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
   std::map<std::int64_t, ModelCounts> by_model;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
@@ -300,7 +302,7 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
   ModelCounts most;
   for (const auto& [model, count] : by_model) most = std::max(most, count, is_counted_before);
   counts.synchronized = most.synchronized;
-  // Of stages that take turns each has a forward for every micro-batch.
+  // Where stages take turns, each has a forward for every micro-batch.
   counts.micro_batches =
       counts.step->is_interleaved ? most_forwards(*counts.step) : most.micro_batches;
   counts.behind_the_last = most.behind_the_last;

@@ -1,23 +1,25 @@
-// What each optimizer step synchronized, and what of it was more than enough.
+// Counts what each optimizer step synchronized, and how much of it was more than enough.
 //
 // A micro-batch synchronizes where gradients are exchanged in its backward: under DDP any
 // collective begun there, under FSDP any but an all-gather or a broadcast. Under DDP other
 // collectives can run in every backward as well (SyncBatchNorm's, a tensor-parallel layer's): what
-// a micro-batch exchanges that does not synchronize is not counted as gradients in the others. Such
-// a one was seen to be told not to (steps.h) or, where nobody saw that, exchanged less than half of
-// what another one of its step did. What moves half of its model's gradients synchronizes, whatever
-// it was told: wrappers can be told otherwise between forward and backward.
+// a micro-batch exchanges that does not synchronize is not counted as gradients in the others. A
+// micro-batch does not synchronize where its wrapper was seen to be switched off (steps.h) or,
+// where that was not seen, where it exchanged less than half of what another one of its step did.
+// One that moves half of its model's gradients synchronizes in any case: a wrapper's flag can
+// change between forward and backward.
 //
 // One synchronization per step and model is enough: in its last micro-batch. Each earlier one is
 // excess, with the broadcast of buffers that it causes before the next forward.
 // Among replicas of shards the same holds for itself: shards may be added up in every micro-batch,
 // and replicas of them in the last alone.
 //
-// The time of an excess synchronization is what the job waited for it (waits.h). On the host that
-// is from when its last collective was issued to when the last one was complete: DDP and FSDP issue
-// the last when backward has nothing left to compute, and wait. FSDP on the host waits for each
-// collective before it goes on: of those that come one by one all the time counts. Assumed: compute
-// and wire do not slow each other down; on a slower machine they do, and the fix saves more.
+// The time of an excess synchronization is how long the job waited for it (waits.h). On the host
+// that is from when its last collective was issued to when the last one was complete: DDP and FSDP
+// issue the last when backward has nothing left to compute, and wait. FSDP on the host waits for
+// each collective before it goes on: where they come one by one, all of their time counts. This
+// assumes that compute and wire do not slow each other down; on a slower machine they do, and the
+// fix saves more.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +66,7 @@ struct StepCounts {
   ByGroup by_group;  // empty: not all collectives in excess are known one by one
   std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
   std::optional<std::int64_t> replicas_excess_ns = 0;  // of these, without which it were less
-  // Of one synchronization: the mean of those in excess or, without such, the only one's.
+  // The time of one synchronization: the mean of those in excess or, without such, the only one's.
   std::optional<std::int64_t> synchronization_ns;
   std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike
   // What the job waited for all its synchronizations, broadcasts of buffers included. Absent: it is

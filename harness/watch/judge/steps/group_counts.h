@@ -15,7 +15,7 @@ struct GroupCounts {
   OpSums collectives;
   OpSums excess;
 };
-// By the number of the group; 0: calls of NCCL's, of which nobody knows.
+// By the number of the group; 0: calls of NCCL's, whose group is not known.
 using ByGroup = std::map<std::int64_t, GroupCounts>;
 
 // Returns the collectives of the step by group, of which those in `excess` are more than enough.

@@ -29,8 +29,8 @@ Known<std::int64_t> repeatable_peak(const Step& step, const Known<std::int64_t>&
 // timeline of it, and their sums on the lowest rank; and the peak of its tensors until then, where
 // that is known and repeatable. `processes` must be those of the job's ranks, by rank; `who` is
 // whose they are, for messages.
-// Errors: ConfigError where the steps up to it cannot be told apart, because several optimizers
-// step together.
+// Errors: ConfigError where the boundaries of the steps up to it are not known, because several
+// optimizers step together.
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,
                 results::TrialRecord& trial);
 
@@ -46,7 +46,7 @@ struct UsualCounts {
 };
 
 // Returns the counts of the usual step (usual_step.h) of those of the job's processes that count
-// (examined.h). Of a job that took none they have no ranks.
+// (examined.h). Where the job took no step, they have no ranks.
 UsualCounts usual_counts(const std::vector<RankEvents>& processes);
 
 }  // namespace gradsync::watch

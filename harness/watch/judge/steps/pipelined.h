@@ -1,10 +1,9 @@
 // A stage of a pipeline runs forwards ahead of their backwards: F F B F B F B B under 1F1B, F F F F
-// B B B B before that. Micro-batches of one model are told apart there by their turn: its backwards
+// B B B B before that. Micro-batches of one model are separated there by their turn: its backwards
 // come in the order of its forwards. Where these do not make as many gradients each, one may be of
-// a model that no wrapper has, and nothing is taken apart.
+// a model that no wrapper has, and nothing is separated.
 //
-// Who has several stages, as under interleaved 1F1B, runs backwards of which nobody knows the
-// model.
+// A rank with several stages, as under interleaved 1F1B, runs backwards whose model is not known.
 #pragma once
 
 #include <optional>

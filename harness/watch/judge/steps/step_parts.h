@@ -1,4 +1,4 @@
-// What a step is made of, where its micro-batches are alike, and what another one would be.
+// The parts of a step whose micro-batches are alike, and the time of a step with other counts.
 //
 //   T = f + m c + s a     a step of m micro-batches, s of them synchronized
 //

@@ -120,7 +120,8 @@ class Cutter {
     open_.is_unsynced = open_.is_unsynced && is_told;
   }
 
-  // Of a model under FSDP, whose flag is read in backward.
+  // Returns whether synchronization is off in the backward of a model under FSDP, which reads its
+  // flag there.
   bool is_told_in_backward(const Event& forward) const {
     return no_syncs_.covers(forward.object) || is_flagged_off(forward.object);
   }

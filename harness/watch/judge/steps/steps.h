@@ -9,8 +9,8 @@
 //                  accumulate gradients. The next forward with a gradient begins another. nesting.h
 //                  has those that run within each other, pipelined.h a pipeline's stages, which run
 //                  forwards ahead.
-//   unsynchronized a micro-batch of which every model's wrapper was seen to be told so: DDP reads
-//                  its flag in forward, FSDP in backward.
+//   unsynchronized a micro-batch in which every model's wrapper was seen to be switched off: DDP
+//                  reads its flag in forward, FSDP in backward.
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others
 //                  count among the forwards of the next micro-batch, which changes no count of it.
 //   step           ends with an optimizer's step; steps of optimizers with no backward between them
@@ -43,8 +43,8 @@ struct MicroBatch {
   // reductions bytes tell (unwrapped.h).
   std::vector<const Event*> of_gradients;
   bool is_by_bytes = false;
-  // Where the no_sync was entered that was open when the first forward, or the first backward,
-  // began. null: none was, or nobody saw.
+  // Where the job entered the no_sync that was open when the first forward, or the first backward,
+  // began. null: none was open, or it was not seen.
   const Event* no_sync_at_forward = nullptr;
   const Event* no_sync_at_backward = nullptr;
   bool is_unsynced = false;   // as above
@@ -77,7 +77,7 @@ struct Steps {
   std::vector<Step> steps;            // in order; the last one may be incomplete
   std::vector<const Event*> set_up;   // collectives before the first forward or backward
   std::vector<const Event*> closing;  // collectives behind the last step
-  // Of each wrapped model, by its object; of one that is absent nobody knows.
+  // The bytes of each wrapped model, by its object; those of an absent model are not known.
   std::map<std::int64_t, std::int64_t> gradient_bytes;
 };
 
@@ -88,13 +88,13 @@ Steps cut_into_steps(const std::vector<Event>& events);
 // Returns all collectives of the step.
 OpSums collectives_of(const Step& step);
 
-// Returns whether a forward is of a model under FSDP, be it wrapped, fully_shard's, or replicate's,
-// which is made of fully_shard: its flag is read in backward.
+// Returns whether a forward is of a model under FSDP, which reads its flag in backward: FSDP1,
+// fully_shard, or a replicate() that is made of fully_shard.
 bool is_of_fsdp(const Event& forward);
-// The same of any forward of a micro-batch.
+// Returns the same for any forward of a micro-batch.
 bool is_of_fsdp(const MicroBatch& micro_batch);
 
-// Returns whether a rank has but a share of the gradients of a model that ran forward.
+// Returns whether a rank has only a share of the gradients of a model that ran forward.
 bool is_sharded(const MicroBatch& micro_batch);
 
 // Returns whether a Sync sets the flag set_requires_gradient_sync.

@@ -43,7 +43,7 @@ std::optional<UsualStep> usual_step(const std::vector<StepCounts>& counts) {
   if (std::any_of(judged.begin(), judged.end(), is_wrapped)) {
     std::erase_if(judged, [&](const StepCounts* step) { return !is_wrapped(step); });
   }
-  // In both the least of what is equally common synchronizes least: a tie accuses nobody.
+  // In both, a tie goes to the value with the fewest synchronizations: a tie accuses no job.
   judged = most_common(judged,
                        [](const StepCounts* step) { return std::min(step->synchronized, kOften); });
   judged = most_common(judged, [](const StepCounts* step) {

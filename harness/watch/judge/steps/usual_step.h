@@ -1,4 +1,4 @@
-// The step that stands for most of a rank's: what is judged, and whose numbers are told.
+// The step that stands for most steps of a rank: verdicts and reports use its numbers.
 #pragma once
 
 #include <optional>

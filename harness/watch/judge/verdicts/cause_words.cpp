@@ -46,8 +46,8 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::ShardsSaveMemory, "shards_save_memory",
      "it reduces {how_often}; under no_sync every rank would hold the whole gradient, not its "
      "share",
-     "where memory allows: set_requires_gradient_sync(False), or no_sync(), but for the last "
-     "micro-batch of a step"},
+     "where memory allows: set_requires_gradient_sync(False), or no_sync(), in all but the "
+     "last micro-batch of a step"},
     {Cause::ModelsNotKnown, "models_not_known",
      "which model ran is not known without the Python hook"},
 
@@ -93,9 +93,9 @@ constexpr auto kCauses = std::to_array<CauseWords>({
 
     {Cause::AllReduceFlagNotCalled, "all_reduce_flag_not_called",
      "set_requires_all_reduce(False) was not called",
-     "call set_requires_all_reduce(False) on the model but for the last micro-batch of a step: no "
-     "rank holds more for it",
-     "call set_requires_all_reduce(False) on the model but for the last micro-batch of a step, "
+     "call set_requires_all_reduce(False) on the model in all but the last micro-batch of a step: "
+     "no rank holds more for it",
+     "call set_requires_all_reduce(False) on the model in all but the last micro-batch of a step, "
      "where memory allows"},
     {Cause::AllReduceFlagOn, "all_reduce_flag_on", "set_requires_all_reduce(True){at}",
      kTrueForTheLast},
@@ -227,10 +227,10 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::OneModelOfStepsNotTold, "one_model_of_steps_not_told",
      "whether steps that synchronize once and more often are one model's"},
     {Cause::WhyNeverNotTold, "why_never_not_told",
-     "why no backward synchronizes: whether the wrapper was told not to, or a communication hook "
-     "reduces by itself"},
+     "why no backward synchronizes: whether synchronization was switched off, or a "
+     "communication hook reduces by itself"},
     {Cause::WhyNotTheLastNotTold, "why_not_the_last_not_told",
-     "why the last micro-batches do not synchronize: whether the wrapper was told not to"},
+     "why the last micro-batches do not synchronize: whether synchronization was switched off"},
     {Cause::ModelNotTold, "model_not_told",
      "which model ran forward: collectives ran in backward, by a wrapper without a range of its "
      "own, parallel layers or the job itself"},

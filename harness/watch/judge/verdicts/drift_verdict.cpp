@@ -48,7 +48,7 @@ bool may_average(const std::vector<const Event*>& collectives, std::int64_t more
   return (are_parameters ? bytes + gathered : bytes) > more_than;
 }
 
-// Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
+// Returns whether anything was exchanged outside of backward that can make ranks alike, however
 // small.
 bool exchanges_outside(const Steps& steps) {
   return std::ranges::any_of(steps.steps,
@@ -72,13 +72,13 @@ bool reduces_alone(const Step& step) {
   });
 }
 
-// Whether the last micro-batch was seen to be told not to synchronize.
+// Returns whether synchronization was seen to be switched off in the last micro-batch.
 bool is_told_not_to(const StepCounts& example) {
   const MicroBatch* last = last_wrapped(example);
   return last != nullptr && last->is_unsynced;
 }
 
-// Whether the wrapper keeps back what the last micro-batch did not synchronize.
+// Returns whether the wrapper keeps back what the last micro-batch did not synchronize.
 bool are_kept_back(const StepCounts& example) {
   const MicroBatch* last = last_wrapped(example);
   return last != nullptr && std::ranges::all_of(last->forwards, [](const Event* forward) {
@@ -113,8 +113,8 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
-  std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
-  ParameterGathers gathers{.any = rank.is_of_others()};
+  std::int64_t limit = rank.is_imported() ? 0 : kLoggingBytes;
+  ParameterGathers gathers{.any = rank.is_imported()};
   const EventKind telling =
       has_event(rank, EventKind::Wrap) ? EventKind::Wrap : EventKind::Backward;
   for (const Event& event : rank.events) {
@@ -140,7 +140,7 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
   if (reduces_alone(*usual.example->step)) {
     return not_recognised(Cause::ReducesAlone);
   }
-  if (rank.is_of_others() && !is_told_not_to(*usual.example)) {
+  if (rank.is_imported() && !is_told_not_to(*usual.example)) {
     return not_in_file(Cause::WhyNeverNotTold);
   }
   Verdict verdict = told(VerdictKind::Never, {.micro_batches = usual.micro_batches,
@@ -158,7 +158,7 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
   if (averages_by_hand(rank, steps)) {
     return not_recognised(Cause::LastAveragedByHand);
   }
-  if (rank.is_of_others() && !is_told_not_to(example)) {
+  if (rank.is_imported() && !is_told_not_to(example)) {
     return not_in_file(Cause::WhyNotTheLastNotTold);
   }
   Verdict verdict = told(VerdictKind::TooEarly, {.micro_batches = example.micro_batches,
@@ -197,7 +197,7 @@ Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Count
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {
   std::int64_t inside = 0;
   for (const StepCounts* step : judged) inside += step->alone_collectives;
-  if (inside > 0 && rank.is_of_others()) {
+  if (inside > 0 && rank.is_imported()) {
     return not_in_file(Cause::ModelNotTold);
   }
   if (inside > 0) {
@@ -205,7 +205,7 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   }
   const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
   if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
-    if (rank.is_of_others() && wrap == nullptr && !exchanges_outside(steps)) {
+    if (rank.is_imported() && wrap == nullptr && !exchanges_outside(steps)) {
       return not_in_file(Cause::WrapNotTold);
     }
     return not_recognised(exchanges_outside(steps) ? Cause::UnwrappedAveragedByHand

@@ -11,19 +11,21 @@ namespace gradsync::watch {
 // Returns whether ranks exchange enough outside of backward to be kept alike by hand.
 bool averages_by_hand(const RankEvents& rank, const Steps& steps);
 
-// Of a job in which no step with a wrapped model synchronizes.
+// Returns the verdict for a job in which no step with a wrapped model synchronizes.
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual);
 
-// Of a job in whose usual step micro-batches come after the last that synchronizes.
+// Returns the verdict for a job whose usual step has micro-batches after the last that
+// synchronizes.
 Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualStep& usual);
 
 // Returns the verdict that some steps do not synchronize.
 Verdict some_steps_never(const Counted& all);
 
-// Of a job of which some steps synchronize. `wrapped`: all that ran a wrapped model.
+// Returns the verdict for a job some of whose steps synchronize. `wrapped`: all that ran a wrapped
+// model.
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped);
 
-// Of a job of which no step ran forward of a wrapped model.
+// Returns the verdict for a job in which no step ran the forward of a wrapped model.
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged);
 
 }  // namespace gradsync::watch

@@ -106,7 +106,7 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
                                .synchronized = usual.synchronized,
                                .models_are_known = example.models_are_known,
                                .are_replayed = example.excess_micro_batches.front()->is_replayed};
-  if (!example.models_are_known && rank.is_of_others()) {
+  if (!example.models_are_known && rank.is_imported()) {
     return not_in_file(Cause::OneModelNotTold, {}, numbers);
   }
   Verdict verdict = told(VerdictKind::MoreThanOnce, numbers);
@@ -131,7 +131,7 @@ Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
     const bool is_one = step->models_are_known && !rank.models_are_by_size;
     return step != wrapped.front() && !is_one && !step->excess_micro_batches.empty();
   };
-  if (rank.is_of_others() && std::ranges::any_of(wrapped, may_be_another)) {
+  if (rank.is_imported() && std::ranges::any_of(wrapped, may_be_another)) {
     return not_in_file(Cause::OneModelOfStepsNotTold);
   }
   if (more_often.empty()) return told(VerdictKind::OncePerStep);

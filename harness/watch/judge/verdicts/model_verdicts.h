@@ -1,8 +1,8 @@
 // A verdict on each model of a job that trains several, as a generator and its critic.
 //
-// When the gradients of one are read is known only as far as optimizers step: any of them ends a
-// step. So that a model synchronizes too often, or never, is told of it; that some of its steps do
-// not synchronize is not, since its own optimizer may step less often.
+// It is not known which optimizer reads the gradients of which model: any of them ends a step. So a
+// model can get the verdict that it synchronizes too often, or never; not the one that some of its
+// steps do not synchronize, since its own optimizer may step less often.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace gradsync::watch {
 
-// Of a model, or of several that run together.
+// The verdict on a model, or on several that run together.
 struct ModelVerdict {
   std::string wrapper;
   std::string file;  // where its forward was called; empty: not known
@@ -20,7 +20,7 @@ struct ModelVerdict {
   Verdict verdict;
 };
 
-// Returns them, the worst first; empty of a job of one model. As judge() otherwise.
+// Returns the verdicts, the worst first; empty for a job of one model. As judge() otherwise.
 std::vector<ModelVerdict> judge_models(const RankEvents& rank, const Steps& steps);
 
 // Puts the worst of `models` before `verdicts`, on the job as a whole, where it is to be changed

@@ -8,8 +8,8 @@
 namespace gradsync::watch {
 namespace {
 
-// Whether a wrapper said so, not only the names or collectives of groups.
-bool are_told(const RankEvents& rank) {
+// Returns whether a wrapper reported replicas: names and collectives of groups do not suffice.
+bool replicas_reported_by_wrapper(const RankEvents& rank) {
   return std::ranges::any_of(rank.groups, [](const Group& group) {
     return group.is_told && group.role == GroupRole::Replicate;
   });
@@ -71,20 +71,20 @@ VerdictNumbers numbers_of(const StepCounts& example) {
 
 Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
   Verdict verdict = told(VerdictKind::ReplicasMoreThanOnce, numbers_of(*usual.example));
-  verdict.fails = are_told(rank) && usual.example->models_are_known && !costs_memory(rank) &&
-                  !reduces_replicas_at_once(*usual.example);
+  verdict.fails = replicas_reported_by_wrapper(rank) && usual.example->models_are_known &&
+                  !costs_memory(rank) && !reduces_replicas_at_once(*usual.example);
   explain_replicas(verdict, rank, *usual.example);
   return verdict;
 }
 
-// Of replicas that are not synchronized behind the last micro-batch: what is told there stays in
-// fully_shard, which adds it to the next all-reduce.
+// Explains why replicas are not synchronized behind the last micro-batch: fully_shard keeps those
+// gradients and adds them to the next all-reduce.
 void explain_missing(Verdict& verdict, const RankEvents& rank, const StepCounts& example,
                      const char* which) {
   const Event* flag = last_flag_before(rank, kAllReduceFlag, example.step->end_ns);
   if (flag == nullptr || flag->detail != "false") return;
   explain(verdict, Cause::AllReduceFlagOff, {.at = flag, .which = which});
-  verdict.fails = are_told(rank) && example.models_are_known;
+  verdict.fails = replicas_reported_by_wrapper(rank) && example.models_are_known;
 }
 
 Verdict come_late(const RankEvents& rank, const StepCounts& example) {

@@ -64,14 +64,14 @@ bool has_collective_of_unknown_group(const RankEvents& rank) {
   });
 }
 
-// What a file without a whole step lacks.
+// Returns what a file without a whole step lacks.
 Cause steps_lacking(const RankEvents& rank) {
   if (!has_event(rank, EventKind::OptimizerStep)) return Cause::OptimizerNotTold;
   return has_event(rank, EventKind::Backward) ? Cause::WholeStepNotTold : Cause::BackwardNotTold;
 }
 
-// Whether only models without shards ran whose wrapper keeps back what it was told not to
-// synchronize: it communicates nothing when it wraps.
+// Returns whether only models without shards ran whose wrapper keeps gradients back while
+// synchronization is off. Such a wrapper communicates nothing when it wraps.
 bool is_held_back(const StepCounts& step) {
   return std::ranges::all_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
     return micro_batch.is_unsynced &&
@@ -84,7 +84,7 @@ bool is_held_back(const StepCounts& step) {
 
 Found one_of_several_processes(const Seen& seen) {
   const RankEvents& rank = seen.rank;
-  if (rank.world_size == 0 && rank.is_of_others()) return not_in_file(Cause::WorldSizeNotTold);
+  if (rank.world_size == 0 && rank.is_imported()) return not_in_file(Cause::WorldSizeNotTold);
   if (rank.world_size > 1 || rank.peers.empty()) return std::nullopt;
   return not_recognised(Cause::ProcessesWithoutGroup, {.given = rank.peers});
 }
@@ -104,8 +104,8 @@ Found no_steps(const Seen& seen) {
   if (const OpSums calls = calls_of_nccl(seen.rank); !calls.empty()) {
     return not_recognised(Cause::NcclWithoutSteps, {.given = listed(calls)});
   }
-  return seen.rank.is_of_others() ? not_in_file(steps_lacking(seen.rank))
-                                  : told(VerdictKind::NoSteps);
+  return seen.rank.is_imported() ? not_in_file(steps_lacking(seen.rank))
+                                 : told(VerdictKind::NoSteps);
 }
 
 Found closures(const Seen& seen) {
@@ -115,7 +115,7 @@ Found closures(const Seen& seen) {
 }
 
 Found not_in_the_file(const Seen& seen) {
-  if (seen.rank.is_of_others() && has_collective_of_unknown_group(seen.rank)) {
+  if (seen.rank.is_imported() && has_collective_of_unknown_group(seen.rank)) {
     return not_in_file(Cause::GroupsNotTold);
   }
   if (seen.rank.lacks_ranges) return not_in_file(Cause::TimesNotTold);
@@ -131,7 +131,7 @@ Found unwrapped(const Seen& seen) {
 }
 
 Found no_collective(const Seen& seen) {
-  if (seen.rank.is_of_others() || has_event(seen.rank, EventKind::Collective) ||
+  if (seen.rank.is_imported() || has_event(seen.rank, EventKind::Collective) ||
       is_held_back(*seen.usual->example)) {
     return std::nullopt;
   }
@@ -194,7 +194,7 @@ Found too_often(const Seen& seen) {
 
 Found some_steps_never(const Seen& seen) {
   if (seen.never > 0) return judge_some_never(seen.rank, seen.steps, seen.wrapped);
-  if (seen.rank.is_of_others() && has_event(seen.rank, EventKind::CommHook) &&
+  if (seen.rank.is_imported() && has_event(seen.rank, EventKind::CommHook) &&
       averages_by_hand(seen.rank, seen.steps)) {
     return not_in_file(Cause::HookNotTold);
   }

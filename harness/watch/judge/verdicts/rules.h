@@ -33,7 +33,7 @@ namespace gradsync::watch {
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts);
 
-// Of a job whose usual step synchronizes more than once.
+// Returns the verdict for a job whose usual step synchronizes more than once.
 Verdict judge_excess(const RankEvents& rank, const UsualStep& usual);
 
 // Judges a job in which no wrapped model ran, whose reductions bytes tell (steps/unwrapped.h).
@@ -41,8 +41,8 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual);
 Verdict judge_by_bytes(const RankEvents& rank, const Steps& steps, const Counted& all,
                        const UsualStep& usual);
 
-// Of a job whose usual step synchronizes once. `wrapped`: all steps that ran a wrapped model, of
-// which fewer than half can synchronize more often.
+// Returns the verdict for a job whose usual step synchronizes once. `wrapped`: all steps that ran a
+// wrapped model; fewer than half of them can synchronize more often.
 Verdict judge_once(const RankEvents& rank, const Counted& wrapped);
 
 // Returns the verdict on replicas; nothing where there are none, or the verdict on the whole says

@@ -1,9 +1,9 @@
-// What a rank's steps mean, in words: whether it synchronizes when it should, why not, and the line
-// to change. Pure functions of what was seen.
+// The verdict on a rank's steps, in words: whether it synchronizes when it should, why not, and the
+// line to change. Pure functions of what was seen.
 //
-// The rule of all of it: nobody is accused on a guess. Where what was seen has an innocent
+// The rule of all of it: no job is accused on a guess. Where what was seen has an innocent
 // explanation (other models, an optimizer that runs the model by itself, gradients averaged by hand
-// or cleared in between), the verdict is "not recognised" and says so. Of a file that others wrote
+// or cleared in between), the verdict is "not recognised" and says so. For a file of another tool
 // it is "not in this file" where the watcher would have seen what decides.
 #pragma once
 
@@ -30,7 +30,7 @@ enum class VerdictKind {
   SomeStepsNever,       // in some steps
   FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
   EveryMicroBatch,      // without a known wrapper; no whole gradient is kept between: the same
-  // Of hybrid sharding, on replicas alone:
+  // On the replicas of hybrid sharding alone:
   ReplicasMoreThanOnce,  // in more micro-batches of a step than the last, which saves no memory
   ReplicasNever,
   ReplicasTooEarly,     // not in the last micro-batch of a step

@@ -12,8 +12,8 @@
 namespace gradsync::watch {
 
 // The words of a cause. Placeholders: {at}, where it was seen; {which} micro-batches; {given}, what
-// Grounds say; {how_often} the usual step synchronizes; in a change {defer}, how the wrapper of the
-// Forward in Grounds is told to.
+// Grounds say; {how_often} the usual step synchronizes; in a change {defer}, how to defer
+// synchronization under the wrapper of the Forward in Grounds.
 struct CauseWords {
   Cause cause;
   const char* name;                    // in JSON
@@ -30,7 +30,7 @@ std::string at(const Event& event);
 
 Change change_at(const Event& event, std::string what);
 
-// What a cause was seen in.
+// Where a cause was seen.
 struct Grounds {
   const Event* at = nullptr;         // null: no line of the job
   const Event* change_at = nullptr;  // where that is another

@@ -40,7 +40,8 @@ bool is_read(const Event& call) {
   return call.name.starts_with(kHostRead);
 }
 
-// The calls that begin in a step: in none of its forwards, backwards and optimizers, but for reads.
+// Returns the calls that begin in a step outside of its forwards, backwards and optimizers, and
+// reads of tensors anywhere in it.
 EventPointers calls_between(const RankEvents& rank, const Step& step) {
   EventPointers calls;
   std::int64_t busy_until_ns = step.start_ns;
@@ -142,14 +143,14 @@ class Lines {
   std::map<Line, Of> lines_;
 };
 
-// Of one kind, by rank.
+// The calls of one kind, by rank.
 using CallsOfRanks = std::vector<std::vector<Call>>;
 
 double duration_s(const Call& call) {
   return seconds(call.event->end_ns - call.event->start_ns);
 }
 
-// Where the run ends that the call `begin` is of.
+// Returns where the run of calls ends that begins at `begin`.
 std::size_t end_of_run(const CallsOfRanks& ranks, std::size_t begin) {
   std::size_t end = begin + 1;
   const auto goes_on = [&](const std::vector<Call>& calls) {

@@ -12,8 +12,9 @@ namespace {
 // What the job all-reduces beside gradients: a loss, a norm, a count of tokens.
 constexpr std::int64_t kScalarBytes = 64;
 
-// Of the backward's time: DDP issues buckets one right after the other where all were complete
-// before. Larger: layers that have most of the parameters and little to compute pass for that.
+// A share of the backward's time: DDP issues buckets one right after the other where all were
+// complete before. Larger: layers that have most of the parameters and little to compute pass for
+// that.
 constexpr double kAtOnce = 0.01;
 
 bool is_point_to_point(const Event* collective) {
@@ -65,7 +66,8 @@ std::optional<LastReductions> of_ddp(const RankEvents& rank, const Steps& steps,
   return found;
 }
 
-// Those that exchange activations, be it by hand, are no job of this kind.
+// Returns whether the job can reduce by hand. One that exchanges activations, by hand or not, is no
+// job of this kind.
 bool may_reduce_by_hand(const Step& step, const MicroBatch& last) {
   return step.in_closure == nullptr && last.backwards.size() == 1 &&
          std::ranges::none_of(last.in_forward, is_all_reduce) &&

@@ -1,8 +1,8 @@
-// The synchronization of a step that has to be: its last one, with the backward of its gradients.
+// The one necessary synchronization of a step: its last one, with the backward of its gradients.
 //
-// Of DDP that is what its last synchronizing backward reduces. Without a wrapper that reduces it is
-// what the job itself all-reduces from its last backward on until its optimizer steps. Sharded
-// models reduce by themselves as they can, and are none of this.
+// Under DDP that is what its last synchronizing backward reduces. Without a wrapper that reduces,
+// it is what the job itself all-reduces from its last backward on until its optimizer steps.
+// Sharded models are left out: they reduce by themselves as they can.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ bool are_of_one_tensor_each(const LastReductions& last);
 std::int64_t backward_ns(const LastReductions& last);
 
 // Returns how long each took, in their order: from when it began or the one before it was complete,
-// whichever was later. Of those by hand behind backward, from when the one before was complete:
-// what the host does in between, and what a rank waits there for another, is their price as well.
+// whichever was later. Those by hand behind backward count from when the one before was complete:
+// their price includes what the host does in between, and how long a rank waits there for another.
 // Empty where it is not known when they ended.
 std::vector<std::int64_t> wires_ns(const LastReductions& last);
 

@@ -1,4 +1,4 @@
-// What is said of a waste.
+// The words of a waste.
 #pragma once
 
 #include <optional>

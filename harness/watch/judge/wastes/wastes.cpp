@@ -18,7 +18,8 @@
 namespace gradsync::watch {
 namespace {
 
-// Of a step: what would save less is nobody's concern. Smaller: noise of its times is told.
+// A share of a step's time: a waste that would save less is not reported. Smaller: noise of the
+// times is reported.
 constexpr double kWorthwhile = 0.03;
 constexpr std::int64_t kStepsOfChatter = 5;  // fewer: the median is one slow step's
 // Gradients that could not fill so many buckets of the least size, or of their largest tensor, have
@@ -29,8 +30,8 @@ constexpr std::int64_t kMany = 16;
 // The last synchronizations of one step, by rank.
 using OfRanks = std::vector<LastReductions>;
 
-// What the largest tensor has of bytes; nothing where it is not recorded. Who reduces tensors of
-// his own choice by hand may choose others.
+// Returns the bytes of the largest tensor; nothing where it is not recorded. 0 where the job
+// reduces tensors of its own choice by hand: it may choose others.
 std::optional<std::int64_t> largest_bytes(const LastReductions& last) {
   if (last.wrap != nullptr) return option_of(*last.wrap, "largest_parameter_bytes");
   if (!are_of_one_tensor_each(last)) return 0;
@@ -62,7 +63,8 @@ std::vector<WasteKind> kinds_of(const LastReductions& last) {
   return kinds;
 }
 
-// Of a step of every rank; nothing where one of them is not clear, or they do not reduce alike.
+// Returns the last reductions of a step on every rank; nothing where one of them is not clear, or
+// they do not reduce alike.
 std::optional<OfRanks> of_ranks(std::span<const Examined> ranks, std::size_t index) {
   OfRanks all;
   for (const Examined& rank : ranks) {
@@ -77,7 +79,8 @@ std::optional<OfRanks> of_ranks(std::span<const Examined> ranks, std::size_t ind
   return all;
 }
 
-// Of the rank that they took the least: it came last to them. Empty where it is not known.
+// Returns the times on the rank with the smallest total: it came last to the collectives. Empty
+// where a rank's times are not known.
 std::vector<TimedReduction> timed(const OfRanks& all) {
   std::vector<TimedReduction> least;
   double least_s = std::numeric_limits<double>::max();
@@ -95,7 +98,7 @@ std::vector<TimedReduction> timed(const OfRanks& all) {
   return least;
 }
 
-// The least of all ranks, or the most.
+// Returns the least of all ranks, or the most.
 template <typename Choose>
 double of_all_s(const OfRanks& all, std::int64_t (*time_ns)(const LastReductions&), Choose choose) {
   std::int64_t chosen_ns = time_ns(all.front());
@@ -290,7 +293,7 @@ void add_chatter(std::vector<Waste>& wastes, std::span<const Examined> ranks,
 
 std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
   const auto usual = usual_step(ranks.front().counts);
-  // In its first step DDP has one bucket for all gradients, whatever it is told.
+  // In its first step DDP has one bucket for all gradients, whatever its options say.
   if (!usual || not_skipped(ranks.front().counts).size() < 2) return {};
   std::vector<Waste> wastes = wastes_of_reductions(ranks, *usual);
   if (auto unread = unread_gradients(ranks.front())) wastes.push_back(std::move(*unread));

@@ -28,7 +28,7 @@ enum class WasteKind {
   OneBucket,        // DDP has one bucket for all gradients, which is complete with the last of them
   NoOverlap,        // all reductions begin when backward has nothing left to compute
   UnreadGradients,  // reduced, and cleared before an optimizer reads them
-  // Chatter, in the order in which it is told:
+  // Chatter, in the order of the report:
   Barriers,
   ObjectCollectives,  // each pickles what it sends
   SmallCollectives,   // of a few bytes, as a loss that is logged

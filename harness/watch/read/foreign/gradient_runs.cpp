@@ -168,7 +168,7 @@ class RunFinder {
     runs_.back().end_ns = std::max(runs_.back().end_ns, node.end_ns);
   }
 
-  // Of what runs in a node, what belongs to the accumulation of a gradient.
+  // Takes what belongs to the accumulation of a gradient, of all that runs in a node.
   void see_inside(const TracedRange& range, const Thread& thread) {
     GradientRun& run = runs_.back();
     if (range.name == kAccumulate) {

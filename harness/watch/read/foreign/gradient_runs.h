@@ -40,14 +40,14 @@ std::int64_t training_thread(const TraceFile& trace);
 // between them on the thread that trains.
 std::vector<GradientRun> gradient_runs(const TraceFile& trace);
 
-// Where a file names no models, these are told apart by the sizes of the gradients that they
-// accumulate. Whether a forward ran under no_sync is told by what DDP copies in the backward behind
-// it, and that gradients were cleared by their being new.
+// Where a file names no models, the sizes of the gradients that they accumulate identify them. What
+// DDP copies in the backward behind a forward shows whether that ran under no_sync. New gradients
+// show that the old ones were cleared.
 //
 // Adds to the events of `rank`, which are the forwards, the optimizers and the clearings of `trace`
 // by time, its backwards and what is seen between them. Forwards get their model (`object`), and
-// "no_sync" where they were told not to synchronize. Notes whether models were told apart by sizes,
-// and where that was not possible, whether some forwards ran ahead of the backwards of others.
+// "no_sync" where synchronization was off. Notes whether sizes identified the models and, where
+// that was not possible, whether some forwards ran ahead of the backwards of others.
 void add_backwards(const TraceFile& trace, RankEvents& rank);
 
 }  // namespace gradsync::watch

@@ -125,7 +125,7 @@ class Reader {
     return inner == open.rend() ? nullptr : *inner;
   }
 
-  // Of how a model was wrapped only what it then does in every step is there.
+  // Adds how models were wrapped, as far as a trace shows it: by what a model does in every step.
   void add_wraps() {
     std::set<std::int64_t> models;
     for (const Event& forward : rank_.events) {
@@ -207,7 +207,7 @@ ReadFile read_file(const std::string& path) {
                                 bytes.empty() ? "is empty" : "got another kind of file"));
 }
 
-// Of several files each must say of which rank it is, and all must be of one job.
+// Checks several files together: each must name its rank, and all must be of one job.
 void check_together(const std::vector<ReadFile>& files) {
   std::map<int, std::string> by_rank;
   for (const ReadFile& file : files) {

@@ -2,13 +2,13 @@
 // traces of torch.profiler's: one of each rank.
 //
 // Everything of a step has its range there: the wrapper's forward, each node of a backward,
-// collectives of c10d, the optimizer. Not in such a file is what the Python hook asks of torch, and
-// in its place stands what the operators tell:
+// collectives of c10d, the optimizer. Such a file lacks what the Python hook asks of torch. The
+// operators show it instead:
 //
 //   which model     as with_stack=True names modules; else by the sizes of the gradients that a
 //                   backward accumulates, where each adds to those of the one before
 //   no_sync         DDP copies each gradient into its bucket in the node that accumulates it. Where
-//                   gradients are new and nothing is copied, it was told not to synchronize
+//                   gradients are new and nothing is copied, synchronization was off
 //   comm_hook       what copies for a hook of the job's has a name of its own
 //   clearings       a backward whose gradients are new although its model had some
 //   reads, changes  an operator between micro-batches that takes a tensor of a gradient's size: it

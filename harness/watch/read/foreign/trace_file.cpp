@@ -39,7 +39,7 @@ constexpr std::array<std::pair<std::string_view, TracedKind>, 3> kCategories{{
     {"python_function", TracedKind::PythonFunction},
 }};
 
-// Of Python's functions, of which a trace has many times more than operators.
+// Returns whether a Python function is kept: a trace has many times more of them than operators.
 bool is_told(std::string_view function) {
   return function.starts_with("nn.Module: ") ||
          (function.find("torch/autograd/__init__.py(") != std::string_view::npos &&
@@ -86,7 +86,7 @@ class TraceReader {
     }
   }
 
-  // Of each event what it says is kept, and it itself let go at once: a trace may have millions.
+  // Keeps what an event says, and drops its JSON at once: a trace may have millions.
   bool see(int depth, json::parse_event_t event, json& value) {
     if (depth > kDeepestJson) {
       throw ConfigError(name_, "(top level)",

@@ -1,9 +1,9 @@
 // What a trace of torch.profiler's says, as its file has it: the JSON of Chrome's traces that
 // Kineto writes, one file for each rank.
 //
-// Kept are ranges of the host's threads: operators, ranges that are named (user annotations), and
-// of Python's functions those of models and of backward. So is the work of GPUs (kernels, copies
-// and memsets), with the calls of CUDA's or HIP's that launched it.
+// It keeps ranges of the host's threads: operators, ranges that are named (user annotations), and
+// Python's functions of models and of backward. It also keeps the work of GPUs (kernels, copies and
+// memsets), with the calls of CUDA or HIP that launched it.
 #pragma once
 
 #include <cstdint>

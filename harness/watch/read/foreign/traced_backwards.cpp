@@ -208,8 +208,8 @@ class Backwards {
     return true;
   }
 
-  // Whether each backward follows a forward of its own: else no_sync around one of several forwards
-  // may not be around the backward that counts. Of the first step the beginning may be missing.
+  // Returns whether each backward follows a forward of its own: else no_sync around one of several
+  // forwards may not be around the backward that counts. The first step may lack its beginning.
   bool take_turns() const {
     return std::ranges::all_of(runs_, [](const Run& run) {
       return run.step == 0 || run.gradients.gradients == 0 || run.forwards.size() == 1;

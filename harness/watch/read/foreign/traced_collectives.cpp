@@ -117,7 +117,7 @@ std::int64_t size_of(const std::vector<TracedTensor>& tensors) {
   return size;
 }
 
-// Of how many ranks one has a share; nothing where sizes are not in the file.
+// Returns among how many ranks the whole is divided; nothing where sizes are not in the file.
 std::optional<std::int64_t> ranks_of_scatter(const TracedInputs* inputs) {
   if (inputs == nullptr || inputs->size() < 2) return std::nullopt;
   const std::int64_t share = size_of((*inputs)[0]);

@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kPeriodS = 3;
-// Of one core, what reading may take of the time until the next one. Larger: newer numbers of long
-// jobs, whose records take long to read.
+// The share of one core's time that reading may take. Larger: newer numbers of long jobs, whose
+// records take long to read.
 constexpr double kMostShare = 0.02;
 
 std::string tensorboard_file(const std::string& folder) {

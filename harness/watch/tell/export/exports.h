@@ -1,9 +1,9 @@
 // What others draw while a job runs: a file for Prometheus, event files for TensorBoard, lines of
 // JSON. All are made from what the job's processes have recorded so far; the job waits for nothing.
 //
-// Written every few seconds, less often where reading takes long, and at the end in any case. While
-// the job runs, only steps that all ranks have ended are told, in the files that grow once and for
-// all: what later steps reveal about earlier ones is on the page at the end.
+// They are written every few seconds, less often where reading takes long, and at the end in any
+// case. While the job runs, they have only steps that all ranks have ended. Lines of files that
+// grow never change: what later steps reveal about earlier ones is on the page at the end.
 #pragma once
 
 #include <cstdint>

@@ -115,7 +115,7 @@ std::string gauges_of(const Watched& watched, const Labels& job) {
 std::string prometheus_text(const Watched& watched, const std::string& job, bool is_running) {
   const Labels labels{{"job", as_utf8(job)}};
   Metric running("gradsync_job_running", "gauge", "1 while the watched job runs, then 0.", labels);
-  Metric verdict("gradsync_verdict_info", "gauge", "What is said of when the job synchronizes.",
+  Metric verdict("gradsync_verdict_info", "gauge", "The verdict on when the job synchronizes.",
                  labels);
   verdict.line(1, {{"kind", name_of(watched.verdicts.front().kind)}});
   return running.line(is_running ? 1 : 0).text() + verdict.text() + counters_of(watched, labels) +

@@ -1,4 +1,4 @@
-"""Jobs whose gradient is what it should be, or is changed by purpose: nobody may be accused."""
+"""Jobs whose gradient is what it should be, or is changed on purpose: none may be accused."""
 
 import torch
 import torch.distributed as dist
@@ -229,9 +229,9 @@ def sharpness_aware():
         optimizer.zero_grad()
 
 
-@job(Account("not_told_apart", "8 of 8 contributions cannot be told apart"))
+@job(Account("not_told_apart", "8 of 8 contributions cannot be distinguished"))
 def fed_the_same():
-    """All ranks get the same data: no weight can be told from another's."""
+    """All ranks get the same data: no weight can be distinguished from another's."""
     torch.data_seed = 5
     train_ddp()
 
@@ -287,7 +287,7 @@ def gathered_without_its_sum():
     train_experts(1 / ranks)
 
 
-@job(Account("not_told_apart", "its contributions cannot be told apart"))
+@job(Account("not_told_apart", "its contributions cannot be distinguished"))
 def added_up_in_sixteen_bits():
     """Many micro-batches whose gradients all point one way, in bfloat16: what each lost is less
     than what rounding hides, and no more is said.

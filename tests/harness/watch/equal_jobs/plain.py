@@ -42,7 +42,7 @@ def tokens_in(labels):
 
 
 def divisor_of(normalized_by, labels, of_step):
-    """Of the sum over a micro-batch's tokens, so that DDP's mean over ranks is the loss."""
+    """Returns the divisor of a micro-batch's sum of losses: DDP's mean over ranks is the loss."""
     if normalized_by == "step":
         total = torch.tensor(float(sum(map(tokens_in, of_step))))
         dist.all_reduce(total)

@@ -26,7 +26,7 @@ using testing::SizeIs;
 using testing::StrEq;
 using testing::ThrowsMessage;
 
-// Gone, or dead and not reaped yet by whoever inherited it.
+// Returns whether the process is gone, or dead and not reaped yet by the process that inherited it.
 bool is_dead(std::int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string stat;

@@ -1,4 +1,4 @@
-// A process that takes steps, and whoever holds it: both ends of the file of turns.
+// A process that takes steps, and its holder: both ends of the file of turns.
 // Covers: hold.cpp.
 #include "harness/watch/hold/turns.h"
 

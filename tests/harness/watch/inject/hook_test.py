@@ -145,7 +145,7 @@ for _ in range(2):
         pass
 """
 
-# Of a torch for AMD's GPUs only its version's word is stood in for.
+# This imitates a torch for AMD's GPUs, by the word in its version alone.
 ROCM = """
 import importlib, sys, torch
 torch.version.hip = "6.4"
@@ -184,8 +184,8 @@ class NotSeenTest(unittest.TestCase):
         self.assertIn("built for ROCm", fault)
 
 
-# Each line that is to be told says so. The tensor has its data on the CPU and says otherwise: on a
-# machine without a GPU nothing else can be read there.
+# A comment marks each line that is to be recorded. The tensor has its data on the CPU and says
+# otherwise: on a machine without a GPU nothing else can be read there.
 CALLS = """
 import torch
 import torch.distributed as dist
@@ -439,7 +439,7 @@ class WithinTest(unittest.TestCase):
 
 
 class GradientUseTest(unittest.TestCase):
-    """What of a job between two backwards needs the gradients as they are there."""
+    """Lines of a job that need the gradients as they are between two backwards."""
 
     def uses_of(self, name):
         """Lines of the job's code with how it used gradients there, by rank."""
@@ -749,7 +749,7 @@ torch.distributed.destroy_process_group()
 
 
 class ShardsTest(unittest.TestCase):
-    """What is told of a model of fully_shard's: by a name that was imported before the hook was."""
+    """Records of fully_shard's models, by a name that was imported before the hook was."""
 
     def test_every_watching_tells_it_once(self):
         with (

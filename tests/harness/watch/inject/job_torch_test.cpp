@@ -1,4 +1,4 @@
-// Where a command's torch is, and what is said of one that cannot be watched. The torches here are
+// Finds the torch of a command, and the error for one that cannot be watched. The torches here are
 // folders with the few files that are looked at.
 #include "harness/watch/inject/job_torch.h"
 
@@ -62,7 +62,7 @@ TEST_F(JobTorchTest, IsThatOfAScriptsInterpreter) {
   expect_found({folder_.write("bin/torchrun", "#!" + python_ + "\nimport re\n", true), "train.py"});
   expect_found({folder_.write("bin/spaced", "#! " + python_ + " -E\n", true)});
   expect_found({folder_.write("bin/looked_up", "#!/usr/bin/env -S " + python_ + "\n", true)});
-  // What pip writes where the path is too long for the kernel.
+  // pip writes this where the path is too long for the kernel.
   expect_found({folder_.write(
       "bin/long", "#!/bin/sh\n'''exec' \"" + python_ + "\" \"$0\" \"$@\"\n' '''\n", true)});
 }

@@ -33,7 +33,7 @@ OF_REPLICAS = {"replicas": "all", "replicas_never": "never", "replicas_wrong": "
 
 
 def flags_of(policy):
-    """Returns (when gradients are due, when replicas are); None: nobody says so."""
+    """Returns (when gradients are due, when replicas are); None: not set."""
     if policy in OF_REPLICAS:
         return None, IS_DUE[OF_REPLICAS[policy]]
     return (None if policy == "every" else IS_DUE[policy]), None
@@ -66,7 +66,7 @@ def compile_for(wrapper, model):
 
 
 def tensor_bytes():
-    """Returns what this rank's tensors hold now; 0: nobody counts them."""
+    """Returns what this rank's tensors hold now; 0: they are not counted."""
     path = os.environ.get("GRADSYNC_WATCH_LIBRARY")
     if path is None:
         return 0

@@ -30,7 +30,7 @@ def train(model, is_fixed):
 
 @job(too_often(), fixed=once())
 def baseline(is_fixed):
-    """Nobody thought of no_sync."""
+    """The job does not use no_sync."""
     train(DistributedDataParallel(make_model()), is_fixed)
 
 

@@ -82,7 +82,7 @@ def one_f_one_b_last_forward(is_fixed):
 
 @job(never("no_sync_around_forward"), fixed=once())
 def one_f_one_b_never(is_fixed):
-    """Every forward under no_sync, and nobody arms the last backward."""
+    """Every forward is under no_sync, and nothing arms the last backward."""
 
     def forward(model, number, inputs):
         with model.no_sync():  # to change

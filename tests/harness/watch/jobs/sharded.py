@@ -175,7 +175,7 @@ def hsdp_mixed(is_fixed):
     torch="2.8",
 )
 def hsdp_never(is_fixed):
-    """Replicas are told not to synchronize, and never told to; fixed, with all gradients."""
+    """Synchronization of replicas is off and stays off; fixed, with all gradients."""
     model = make_hybrid()
     model.set_requires_all_reduce(False)  # to change
     train(model, model.set_requires_gradient_sync if is_fixed else None)
@@ -258,7 +258,7 @@ def replicate_over_ddp(is_fixed):
 
 @job(never("gradient_flag_off"), fixed=once(), torch="2.11")
 def replicate_never(is_fixed):
-    """Is told not to synchronize, and never told to."""
+    """Synchronization is off and stays off."""
     model = replicated()
     model.set_requires_gradient_sync(False)  # to change
     train(model, model.set_requires_gradient_sync if is_fixed else None)

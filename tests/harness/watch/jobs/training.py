@@ -109,8 +109,8 @@ def counted(main):
         held = {"held_bytes": max(held_bytes)} if held_bytes else {}
         own = {"rank": dist.get_rank(), "collectives": own_count.sums}
         print(json.dumps(own | held | said), flush=True)
-        # Before the interpreter ends, so must gloo's threads, which let go of Python's tensors: a
-        # group ends them when nobody has it any more. Else a rank aborts now and then.
+        # gloo's threads let go of Python's tensors, so they must end before the interpreter. A
+        # group ends them once nothing refers to it. Else a rank aborts now and then.
         gc.collect()
         dist.destroy_process_group()
 

@@ -155,7 +155,7 @@ def shards_of(gradients):
 
 @job(too_often("gradients_not_kept", kind="every_micro_batch", fails=False))
 def zero_2():
-    """Each rank keeps its share of the gradients alone, as ZeRO 2 does: nobody is accused."""
+    """Each rank keeps its share of the gradients alone, as ZeRO 2 does: no accusation."""
     model = make_equal(make_wide())
     parameters = list(model.parameters())
     own = None

@@ -1,4 +1,4 @@
-"""Accelerate, which needs the micro-batches to be told apart as DDP does."""
+"""Accelerate, which like DDP needs to know which micro-batch is the last."""
 
 from accelerate import Accelerator
 from torch.nn.functional import mse_loss
@@ -8,7 +8,7 @@ from truths import job, once, too_often
 
 @job(too_often(), fixed=once())
 def accelerate(is_fixed):
-    """The user counts, and nobody thought of no_sync; fixed, `accumulate` counts."""
+    """The user counts, without no_sync; fixed, `accumulate` counts."""
     accelerator = Accelerator(cpu=DEVICE == "cpu", gradient_accumulation_steps=4)
     model = make_model()
     model, optimizer = accelerator.prepare(model, sgd(model))

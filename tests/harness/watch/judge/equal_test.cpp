@@ -23,7 +23,8 @@ FirstStep made_step() {
   return first_step_of(kSplit, MadeAccount{}.records());
 }
 
-// Of one rank with all of `other`'s samples, in which each micro-batch has that weight.
+// Returns the step of one rank with all of `other`'s samples, in which each micro-batch has that
+// weight.
 FirstStep right_step(const FirstStep& other, const std::function<double(const Column&)>& weight) {
   FirstStep right = other;
   right.split = {1, 1, 24};

@@ -1,4 +1,4 @@
-// Above all: whom nothing is said against.
+// Above all: jobs that no verdict may accuse.
 #include "harness/watch/judge/verdicts/verdict.h"
 
 #include <gmock/gmock.h>

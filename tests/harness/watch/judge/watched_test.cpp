@@ -251,7 +251,7 @@ TEST(WatchPage, SaysWhyWhatTensorsHeldIsNotKnown) {
   EXPECT_THAT(watch_page(watched), Not(HasSubstr("tensors held"))) << "as of older files";
 }
 
-// Of the usual number of micro-batches most steps may have another.
+// Most steps may have another number of micro-batches than the usual one.
 TEST(WatchPage, SaysOfHowManyStepsANumberIsThatMostDoNotHave) {
   std::vector<RankEvents> ranks;
   for (const int rank : {0, 1}) {

@@ -1,5 +1,5 @@
-// What c10d was asked for and what NCCL was called for, put together: where both saw the same,
-// where c10d calls NCCL otherwise than it is called itself, and where they do not agree.
+// Puts together the operations of c10d and the calls of NCCL: where both saw the same, where c10d
+// calls NCCL otherwise than it is called itself, and where they do not agree.
 // Covers: op_sums.cpp.
 #include "harness/watch/read/nccl_events.h"
 

@@ -397,7 +397,7 @@ std::string hook_file(pid_t pid, const std::string& lines) {
 constexpr const char* kWrapAtFirst = R"({"kind":"wrap","start_ns":1})"
                                      "\n";
 
-// Forwards whose collectives nobody wrote down would be taken for such that never synchronized.
+// Forwards whose collectives were not recorded would look as if they never synchronized.
 TEST(ReadFolder, WhatIsBehindTheEndOfAFullFileIsLeftOut) {
   const TemporaryFolder folder;
   const auto [pid, status] = fill_one_chunk(folder);

@@ -1,4 +1,4 @@
-// What gradsync watch wrote is read back, and nothing else is.
+// Reads back what gradsync watch wrote, and nothing else.
 // Covers: watch_csv.cpp.
 #include <gmock/gmock.h>
 

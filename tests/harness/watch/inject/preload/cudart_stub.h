@@ -1,4 +1,5 @@
-// Of the CUDA runtime's interface what the tests of the preloaded library call, declared by hand.
+// The part of the CUDA runtime's interface that tests of the preloaded library call, declared by
+// hand.
 #pragma once
 
 #include "harness/watch/inject/preload/nccl_abi.h"

@@ -11,7 +11,7 @@
 namespace gradsync::watch {
 namespace {
 
-// A thread that works until it is told to, then sleeps until it is told to end.
+// A thread that works until the test stops it, then sleeps until the test ends it.
 class Helper {
  public:
   explicit Helper(HelpingThreads& threads) : thread_([this, &threads] { run(threads); }) {

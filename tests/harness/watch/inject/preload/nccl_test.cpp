@@ -69,7 +69,7 @@ class NcclTest : public testing::Test {
   static std::string preload() { return "LD_PRELOAD=" + loader_; }
   std::string watch_dir() const { return "GRADSYNC_WATCH_DIR=" + folder_.path(); }
 
-  // Of the only process that left events or faults.
+  // Returns the events of the only process that left events or faults.
   RankEvents seen() const {
     const WatchedFolder folder = read_folder(folder_.path());
     EXPECT_TRUE(folder.reached);

@@ -1,4 +1,4 @@
-// What is said of the replicas of sharded models.
+// Verdicts on the replicas of sharded models.
 // Covers: steps/group_counts.cpp, steps/reductions.cpp.
 #include <gmock/gmock.h>
 
@@ -150,7 +150,8 @@ TEST(ReplicasVerdict, AReductionInAWiderTypeIsAMatterOfMemory) {
   EXPECT_NE(verdicts[0].change->what, free_of_charge.change->what);
 }
 
-// Units of a model that each are told when: what does not come again is no excess.
+// Each unit of a model synchronizes in a micro-batch of its own: a size that does not come again is
+// no excess.
 TEST(ReplicasVerdict, OtherUnitsInOtherMicroBatches) {
   const auto step = [](MadeJob& j) {
     j.forward().hybrid(true, 1000).forward().hybrid(true, 3000).optimizer();

@@ -1,4 +1,4 @@
-// What is said of jobs, right and wrong. Whom nothing is said against: no_accusation_test.cpp.
+// Verdicts on jobs, right and wrong. Jobs without an accusation: no_accusation_test.cpp.
 // Covers: drift_verdict.cpp, excess_verdict.cpp, library.cpp, rules.cpp, usual_step.cpp,
 // verdict_parts.cpp, cause_words.cpp, verdict_words.cpp.
 #include "harness/watch/judge/verdicts/verdict.h"

@@ -1,4 +1,4 @@
-// What the job calls in every step, and what of it is chatter.
+// Calls of a job in every step, and which of them are chatter.
 // Covers: waste_words.cpp.
 #include "harness/watch/judge/wastes/chatter.h"
 
