@@ -27,7 +27,7 @@ Finding try_fabric() {
     const auto link = launch::make_fabric(topology)->self_test(0.2);
     return {Severity::Ok,
             fmt::format(
-                "namespaces and a shaped link work: {:.0f} Mbit/s of payload on a line of {:.0f}",
+                "namespaces and a shaped link work: {:.0f} Mbit/s of payload on a link of {:.0f}",
                 link->measured_payload_bits_per_s / 1e6, link->rate_bits_per_s / 1e6),
             ""};
   } catch (const EnvironmentError& error) {

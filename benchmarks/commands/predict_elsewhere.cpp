@@ -200,7 +200,7 @@ void print_steps(const std::vector<StepRow>& rows) {
                                  {"s/step"},
                                  {"90 % interval"},
                                  {"exposed"},
-                                 {"what limits", text::Align::Left}});
+                                 {"bottleneck", text::Align::Left}});
   const bool has_measured = rows.front().measured_step_s.has_value();
   if (has_measured) columns.insert(columns.end(), {{"measured"}, {"error"}});
   text::TextTable table(columns);

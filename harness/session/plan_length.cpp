@@ -241,16 +241,16 @@ std::string length_sentence(const plan::Plan& plan, const std::vector<plan::Laun
   }
   const Sum sum = sum_of(plan, launches, SeenSteps(runs));
   if (sum.unknown == trials) {
-    return fmt::format("{}; how long they take is not known: no earlier run here had such steps",
+    return fmt::format("{}; their duration is not known: no earlier run here had such steps",
                        counted);
   }
   const double length_s =
       sum.known_s + start_s(runs).value_or(0) * static_cast<double>(launches.size());
   std::string text =
-      fmt::format("{}, {} {}: steps of {} as in earlier runs here", counted,
+      fmt::format("{}, {} {}: {} as measured in earlier runs here", counted,
                   sum.unknown == 0 ? "about" : "more than", format_duration(length_s), sum.seen);
-  if (sum.by_law > 0) text += fmt::format(", of {} by the law of those", sum.by_law);
-  if (sum.unknown > 0) text += fmt::format("; of {} nothing is known", sum.unknown);
+  if (sum.by_law > 0) text += fmt::format(", {} extrapolated from those", sum.by_law);
+  if (sum.unknown > 0) text += fmt::format("; {} not known", sum.unknown);
   return text;
 }
 

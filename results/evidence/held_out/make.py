@@ -114,9 +114,9 @@ class Set:
 SETS = {
     each.name: each
     for each in (
-        Set("", "BERT-base at a T4's pace, on other lines, ranks and wrappers"),
+        Set("", "BERT-base, paced as on a T4, with other links, ranks and wrappers"),
         Set("small_buckets", "the same with small buckets"),
-        Set("bert_mini", "a BERT that computes", "bert_mini", "BertLayer"),
+        Set("bert_mini", "a BERT with real compute", "bert_mini", "BertLayer"),
         Set("mlp", "a perceptron whose steps take tens of milliseconds", "mlp", "Linear"),
         Set("mlp_2048", "the same with longer steps", "mlp", "Linear", "build_2048"),
     )

@@ -97,21 +97,25 @@ def slowdown_table(run):
     ).groups()
     cells = run.cells("guides_machines")
     caption = (
-        "The guide's two machines, re-enacted on two cores: BERT-base at the pace of a T4, real "
-        f"DDP, real traffic on shaped links ({of_run(run)}). s/step is elapsed time ± the sd of "
-        f"{span([cell['step_s']['n'] for cell in cells])} single steps in "
-        f"{span([cell['launches'] for cell in cells])} launches; slowdowns have 95 % intervals "
-        "over launches."
+        "The guide's two machines, imitated on two cores: BERT-base waits for the layer times of a "
+        "T4 and does not compute; DDP and its traffic are real, on links of limited rate "
+        f"({of_run(run)}). Gradients and link rates are divided by "
+        f"{span([cell['cell']['scale'] for cell in cells])}, so transfers keep their times. "
+        "s/step: mean elapsed time ± standard deviation of "
+        f"{span([cell['step_s']['n'] for cell in cells])} steps in "
+        f"{span([cell['launches'] for cell in cells])} launches; slowdown: with its 95 % interval "
+        "over launches; moved: bytes of all collectives, per rank and step."
     )
     worth = (
         f"{inside} of {judged} means lie inside the 95 % interval of the guide's three raw runs; "
-        f"the mean absolute error is {error} %. This is no blind prediction: three parameters were "
-        "fitted to that table, only five of its eight cells are separate measurements, intervals "
-        "of three runs are wide, and 10 ms of engine time were subtracted from the links "
-        "([the fit](models/profiles/README.md))."
+        f"the mean absolute error is {error} %. This is no blind prediction ([the "
+        "fit](results/evidence/fit.md)): three parameters were fitted to the guide's table, only "
+        "five of its eight cells are separate measurements, and intervals of three runs are wide. "
+        "The fitted links leave out 10 ms per synchronization, which gradsync's own work takes."
     )
     found = " ".join(sentences(part))
-    return page(wrapped(caption), first_table(part), wrapped(worth), wrapped(found))
+    caption, worth, found = (wrapped(text, width=118) for text in (caption, worth, found))
+    return page(caption, first_table(part), worth, found)
 
 
 def memory_sweep(run):

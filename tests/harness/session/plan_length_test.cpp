@@ -103,9 +103,9 @@ TEST(PlanLength, StepsThatWereNotWholeTellOfSuchAlone) {
   EXPECT_THAT(sentence(plan_source({8}), {short_run}), HasSubstr("is not known"));
   EXPECT_THAT(sentence(untimed, {run_of(plan_source({8}), 5)}), HasSubstr("is not known"));
   untimed["steps"] = 9;
-  EXPECT_THAT(sentence(untimed, {short_run}), HasSubstr("steps of 2 as in earlier runs"));
+  EXPECT_THAT(sentence(untimed, {short_run}), HasSubstr("2 as measured in earlier runs"));
   untimed["every_micro_batch"] = true;
-  EXPECT_THAT(sentence(untimed, {run_of(plan_source({8}), 5)}), HasSubstr("steps of 2 as"));
+  EXPECT_THAT(sentence(untimed, {run_of(plan_source({8}), 5)}), HasSubstr("2 as measured"));
 }
 
 class EarlierRuns : public testing::Test {
