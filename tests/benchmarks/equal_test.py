@@ -97,7 +97,7 @@ class SlowTest(EqualTest):
             1,
             "4 times the right gradient",
             "2 times the right gradient",
-            "2 ranks x 4 micro-batches: 4 times the right gradient why: summed over micro-batches, not",
+            "2 ranks x 4 micro-batches: 4 times the right gradient why: summed over micro-batches,",
         )
 
     def test_other_samples_or_another_start_are_no_fault_of_the_loss(self):
