@@ -180,7 +180,7 @@ class StepPair {
   }
 
   std::string explanation(int micro_batch) const {
-    if (reduces_like_the_last(micro_batch)) return ": no_sync has no effect";
+    if (reduces_like_the_last(micro_batch)) return " (no_sync has no effect)";
     const OpCounts baseline = counts_of(events_in(baseline_, micro_batch));
     const OpCounts candidate = counts_of(events_in(candidate_, micro_batch));
     for (const std::string& op : ops_of(baseline, candidate)) {

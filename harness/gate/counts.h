@@ -23,7 +23,7 @@ struct CountDifference {
                          // "peak_allocated_bytes" or "status"; of training commands "verdict",
                          // the watcher's words for what the others mean; of held counts also
                          // "world_size", "micro_batches" and "syncs" (held_counts.h)
-  std::string sentence;  // "micro-batch 1: 14 more all_reduces, 413.1 MiB: no_sync has no effect"
+  std::string sentence;  // "micro-batch 1: 14 more all_reduces, 413.1 MiB (no_sync has no effect)"
   bool operator==(const CountDifference&) const = default;
 };
 

@@ -45,7 +45,7 @@ class FastTest(EqualTest):
 
     def test_a_mean_over_the_tokens_of_the_step_is_equal(self):
         outcome = self.equal_of("plain.py", "step", *ARGUMENTS)
-        self.assert_said(outcome, 0, "| 1 | 1 | 16 | taken for right |", "EQUAL: the gradient is")
+        self.assert_said(outcome, 0, "| 1 | 1 | 16 | reference |", "EQUAL: the gradient is")
         self.assertEqual(outcome.out.count("equal within"), 2)
 
     def test_a_mean_over_the_tokens_of_a_micro_batch_is_not(self):
@@ -54,9 +54,9 @@ class FastTest(EqualTest):
         self.assert_said(
             outcome,
             1,
-            "the same samples count otherwise: in the right gradient its",
+            "the same samples, with other weights: in the right gradient its",
             "NOT EQUAL: the gradient depends on the split",
-            "| 2 | 4 | 2 | the same samples count otherwise |",
+            "| 2 | 4 | 2 | the same samples, with other weights |",
             "why: weights stand in the ratio of tokens: micro-batches have",
             "the loss of each is a mean over its own, not over those of the step",
         )
@@ -95,9 +95,9 @@ class SlowTest(EqualTest):
         self.assert_said(
             outcome,
             1,
-            "4 x the right gradient",
-            "2 x the right gradient",
-            "2 ranks x 4 micro-batches: 4 x the right gradient why: summed over micro-batches, not",
+            "4 times the right gradient",
+            "2 times the right gradient",
+            "2 ranks x 4 micro-batches: 4 times the right gradient why: summed over micro-batches,",
         )
 
     def test_other_samples_or_another_start_are_no_fault_of_the_loss(self):

@@ -94,7 +94,9 @@ class Holding(GateCountsTest):
         outcome = self.gate(two_ranks(*IMPROPER), *pages)
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         self.assertRegex(outcome.out, r"\| synchronizations +\| +1 \| +4 \|")
-        self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
+        self.assertIn(
+            "micro-batch 1: 1 more all_reduce, 676 B (no_sync has no effect)", outcome.out
+        )
         line = jobs_in(DDP.parent)["improper"].marks[TO_CHANGE]
         self.assertIn(f"change ddp.py line {line}: enclose the forward", outcome.out)
         self.assertIn("**4**", (self.place / "comment.md").read_text())
@@ -175,7 +177,9 @@ class OnPaper(GateCountsTest):
         outcome = self.gate(two_ranks(*IMPROPER), "--quiet")
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         self.assertRegex(outcome.out, r"synchronizations +\| +1 \| +4 \|")
-        self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
+        self.assertIn(
+            "micro-batch 1: 1 more all_reduce, 676 B (no_sync has no effect)", outcome.out
+        )
 
     def test_other_devices_than_the_files_are_refused_before_the_job_runs(self):
         self.write_counts()

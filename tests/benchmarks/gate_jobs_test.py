@@ -104,7 +104,7 @@ class Counts(GateJobsTest):
         self.assertEqual(sorted(differences), ["collectives", "events", "verdict"])
         self.assertEqual(
             differences["events"],
-            "micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect",
+            "micro-batch 1: 1 more all_reduce, 676 B (no_sync has no effect)",
         )
         self.assertEqual(
             differences["collectives"],

@@ -136,8 +136,8 @@ std::optional<WeightGroup> weights_of(const FirstStep& right, const FirstStep& o
 EqualVerdict other_sum(const FirstStep& other, const GradientDifference& gradient) {
   const account::AccountVerdict own = account::judge_account(other.account).front();
   return {EqualKind::OtherWeights,
-          account::is_good(own.kind) ? "the same samples count otherwise"
-                                     : "the same samples count otherwise: " + own.sentence,
+          account::is_good(own.kind) ? "the same samples, with other weights"
+                                     : "the same samples, with other weights: " + own.sentence,
           own.why, gradient};
 }
 
@@ -148,8 +148,8 @@ EqualVerdict other_weights(const WeightGroup& group, const FirstStep& other,
   if (unequal.empty()) return other_sum(other, gradient);
   EqualVerdict verdict{
       EqualKind::OtherWeights,
-      fmt::format("the same samples count otherwise: in the right gradient its {}", unequal), "",
-      gradient};
+      fmt::format("the same samples, with other weights: in the right gradient its {}", unequal),
+      "", gradient};
   if (const std::string tokens = words.by_tokens(); !tokens.empty()) {
     verdict.why = tokens + "; the loss of each is a mean over its own, not over those of the step";
   }
@@ -241,7 +241,7 @@ EqualVerdict compare_first_steps(const FirstStep& right, const FirstStep& other)
             "", comparison};
   }
   if (comparison.left_over <= same) {
-    return {EqualKind::Factor, fmt::format("{:.4g} x the right gradient", comparison.factor),
+    return {EqualKind::Factor, fmt::format("{:.4g} times the right gradient", comparison.factor),
             reason_of(comparison.factor, other.split), comparison};
   }
   if (const auto group = weights_of(right, other)) return other_weights(*group, other, comparison);

@@ -54,7 +54,7 @@ Known<double> saved_by_replicas(const StepCounts& step, const Waits& waits) {
 }
 
 const char* words_of(When when) {
-  return when == When::AllAtTheEnd ? "all" : "replicas";
+  return when == When::AllAtTheEnd ? "everything" : "replicas";
 }
 
 std::string bytes_more(std::int64_t bytes) {
@@ -86,11 +86,11 @@ std::vector<std::string> policy_texts(const std::vector<Policy>& policies) {
   for (const Policy& policy : policies) {
     if (policy.when == When::EachMicroBatch || !policy.held_bytes) continue;
     const std::int64_t more_bytes = *policy.held_bytes - *policies.front().held_bytes;
-    std::string text = fmt::format("with {} reduced once per step, a rank holds {} of gradients{}",
+    std::string text = fmt::format("reducing {} once per step needs {} memory for gradients{}",
                                    words_of(policy.when), bytes_more(more_bytes),
                                    policy.parameter_bytes > 0 ? " and parameters" : "");
     if (policy.saved_s && *policy.saved_s > 0) {
-      text += fmt::format(", and a step is {:.3f} s shorter", *policy.saved_s);
+      text += fmt::format(", and makes a step {:.3f} s shorter", *policy.saved_s);
     }
     texts.push_back(std::move(text));
   }

@@ -38,8 +38,8 @@ struct Waits {
 // Returns what each would cost; none of a step with nothing to defer.
 std::vector<Policy> policies_of(const StepCounts& step, const RankEvents& rank, const Waits& waits);
 
-// "with all reduced once per step, a rank holds 4.0 KiB (4096 bytes) more of gradients, and a step
-// is 0.301 s shorter": of each that defers, where it is known what it holds.
+// "reducing everything once per step needs 4.0 KiB (4096 bytes) more memory for gradients, and
+// makes a step 0.301 s shorter": of each that defers, where it is known what it holds.
 std::vector<std::string> policy_texts(const std::vector<Policy>& policies);
 
 }  // namespace gradsync::watch

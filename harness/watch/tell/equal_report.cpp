@@ -72,11 +72,11 @@ std::vector<std::string> row(const Split& split, const std::string& said) {
 std::string in_short(const EqualVerdict& verdict) {
   switch (verdict.kind) {
     case EqualKind::OtherWeights:
-      return "the same samples count otherwise";
+      return "the same samples, with other weights";
     case EqualKind::OtherSamples:
       return "another gradient";
     case EqualKind::OtherStart:
-      return "of other parameters";
+      return "of other initial parameters";
     case EqualKind::Equal:
     case EqualKind::Factor:
       break;
@@ -89,7 +89,7 @@ std::string table_of(const EqualReport& report) {
                          {"micro-batches"},
                          {"samples of each"},
                          {"gradient of the first step", text::Align::Left}});
-  table.add_row(row(report.right, "taken for right"));
+  table.add_row(row(report.right, "reference"));
   for (const ComparedSplit& other : report.others) {
     table.add_row(row(other.split, in_short(other.verdict)));
   }

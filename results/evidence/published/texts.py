@@ -322,25 +322,26 @@ def gate_folder(rates):
 def gate_rates(quiet, loaded, habits):
     """What the gate's page says of its rates."""
 
-    def alarms(rates, where):
+    def alarms(rates, machine):
         replay, _ = replays_of(rates)
         without = next(rate for rate in habits[rates["name"]] if rate["extra_work"] == 0)
         by_name = {entry["by"]: entry["gates"] for entry in without["flagged"]}
-        return (
-            f"{where}, a gate of two equal builds flags something in "
-            f"{flagged_by_gate(replay)} ({gates_and_starts(replay)}; a fixed threshold at the "
-            f"margin: {percent(by_name['fixed threshold'])})."
-        )
+        alarms_of_threshold = percent(by_name["fixed threshold"])
+        return [machine, gates_and_starts(replay), flagged_by_gate(replay), alarms_of_threshold]
 
     _, slowed = replays_of(quiet)
-    found = "; ".join(
-        f"with {100 * replay['extra_work']:g} % of work added in "
-        f"{percent(replay['found'][0]['gates'])}, and passed in "
-        f"{percent(replay['verdicts']['pass'])} ({counted(replay['gates'], 'gate')})"
-        for replay in slowed
+    of_equal_builds = [
+        ["two equal builds", "measured", "false alarms", "of a fixed threshold at the margin"],
+        alarms(quiet, "on a quiet machine of two cores"),
+        alarms(loaded, "while four other processes use the CPU"),
+    ]
+    of_slower_rows = [["work added to one row of sixteen", "measured", "found", "passed"]]
+    for replay in slowed:
+        gates = counted(replay["gates"], "gate")
+        found, passed = percent(replay["found"][0]["gates"]), percent(replay["verdicts"]["pass"])
+        of_slower_rows.append([f"{100 * replay['extra_work']:g} %", gates, found, passed])
+    last = (
+        "The second table is of the quiet machine. The margin is 1 %. Intervals are 95 % "
+        "intervals over gates; they are wide because there are only a few gates."
     )
-    return wrapped(
-        f"{alarms(quiet, 'On a quiet machine of two cores')} One slower row of sixteen is found "
-        f"{found}. The margin is 1 %. {alarms(loaded, 'Beside four busy processes')} "
-        "Intervals are 95 %, over independent gates: few gates, wide intervals."
-    )
+    return page(summary.markdown(of_equal_builds), summary.markdown(of_slower_rows), wrapped(last))

@@ -72,7 +72,7 @@ RowReport slower_row() {
 RowReport row_without_no_sync() {
   RowReport row = row_that_passes("2x1_1gbit", "no_sync");
   row.counts->differences = {
-      {"events", "micro-batch 1: 14 more all_reduces, 8.3 MiB: no_sync has no effect"},
+      {"events", "micro-batch 1: 14 more all_reduces, 8.3 MiB (no_sync has no effect)"},
       {"collectives",
        "per step: all_reduce 56 (34655992 bytes) where the baseline has 14 (8663998 bytes)"},
       {"peak_allocated_bytes", "peak of rank 1 is 1 byte more (activation)"}};
@@ -194,7 +194,7 @@ GateReport sample_jobs_gate() {
   row.row = {"", json{{"job", "optimizer step"}}};
   row.counts.emplace();
   row.counts->differences = {
-      {"events", "micro-batch 1: 14 more all_reduces, 413.1 MiB: no_sync has no effect"},
+      {"events", "micro-batch 1: 14 more all_reduces, 413.1 MiB (no_sync has no effect)"},
       {"verdict",
        "candidate: synchronizes in every micro-batch (4 x per step; 1 is enough): no_sync encloses "
        "backward but not forward, improper.py line 17; change improper.py line 17: enclose the "

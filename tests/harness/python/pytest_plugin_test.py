@@ -33,7 +33,7 @@ ENDS = {
         "failure",
         "synchronizes 4 x per step of 4 micro-batches, syncs_per_step=1",
         "synchronizes in every micro-batch (4 x per step; 1 is enough)",
-        "jobs.py:{line of the forward}: run every micro-batch of a step but the last",
+        "jobs.py:{line of the forward}: run every micro-batch of a step except the last",
         "moves 8.12 KiB (8320 bytes) per step and rank (4 all_reduce of 8.12 KiB)",
         "max_bytes_per_step is 4 KiB (4096 bytes)",
     ),

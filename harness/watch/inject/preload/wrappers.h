@@ -26,12 +26,13 @@ struct Wrapper {
   bool reduces_replicas_at_once = false;  // behind each reduce-scatter: they cannot be deferred
   // How to defer synchronization to the last micro-batch of a step.
   std::string_view deferral =
-      "run every micro-batch of a step but the last, forward and backward, under the model's "
+      "run every micro-batch of a step except the last, forward and backward, under the model's "
       "no_sync()";
 };
 
 inline constexpr std::string_view kDeferralByFlag =
-    "call set_requires_gradient_sync(False) on the model in all but the last micro-batch of a step";
+    "call set_requires_gradient_sync(False) on the model in every micro-batch of a step except the "
+    "last";
 
 inline constexpr Wrapper kWrappers[] = {
     {.name = kDdp, .range = "DistributedDataParallel.forward"},

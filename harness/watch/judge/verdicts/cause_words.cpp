@@ -12,11 +12,10 @@ constexpr const char* kDefer = "{defer}";  // as the wrapper that ran is told to
 constexpr const char* kLeaveTheLastOut = "leave the last micro-batch of a step out of it";
 // Under DDP forward arms the backward that comes next, which in a pipeline is of another.
 constexpr const char* kArmTheLast =
-    "run every forward under no_sync(), and call reducer.prepare_for_backward() before the last "
-    "backward alone, as torch.distributed.pipelining does";
-constexpr const char* kReduceLast = "reduce them behind the last backward of a step alone";
-constexpr const char* kTrueForTheLast =
-    "call it with True for the last micro-batch of a step alone";
+    "run every forward under no_sync(), and call reducer.prepare_for_backward() only before the "
+    "last backward, as torch.distributed.pipelining does";
+constexpr const char* kReduceLast = "reduce them only after the last backward of a step";
+constexpr const char* kTrueForTheLast = "call it with True only for the last micro-batch of a step";
 constexpr const char* kTrueBeforeTheLast =
     "call it with True before the last micro-batch of a step";
 
@@ -24,7 +23,7 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::NoNoSync, "no_no_sync", "no no_sync was entered", kDefer},
     {Cause::NoSyncAroundBackward, "no_sync_around_backward",
      "no_sync encloses backward but not forward{at}",
-     "enclose the forward too: it decides whether backward synchronizes"},
+     "enclose the forward too, since the forward decides whether backward synchronizes"},
     {Cause::NoSyncOfAnotherModel, "no_sync_of_another_model",
      "no_sync is entered of another model than the one that runs{at}",
      "enter no_sync of the model that runs"},
@@ -32,7 +31,7 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "no_sync of the outer model does not reach the one inside{at}",
      "enter no_sync of the model inside as well"},
     {Cause::ForwardOutsideNoSync, "forward_outside_no_sync",
-     "a forward outside of no_sync arms the backward that comes next{at}",
+     "a forward outside of no_sync makes the next backward synchronize{at}",
      "run it under torch.no_grad(), if nothing runs backward from it, or no_sync()"},
     {Cause::SynchronizesUnderNoSync, "synchronizes_under_no_sync",
      "backward synchronizes although its forward ran under no_sync"},
@@ -41,13 +40,13 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::GradientFlagOn, "gradient_flag_on", "set_requires_gradient_sync(True){at}",
      kTrueForTheLast},
     {Cause::GradientFlagBehindForward, "gradient_flag_behind_forward",
-     "set_requires_gradient_sync(False) comes behind forward{at}",
+     "set_requires_gradient_sync(False) comes after forward{at}",
      "call it before forward, which decides whether backward synchronizes"},
     {Cause::ShardsSaveMemory, "shards_save_memory",
      "it reduces {how_often}; under no_sync every rank would hold the whole gradient, not its "
-     "share",
-     "where memory allows: set_requires_gradient_sync(False), or no_sync(), in all but the "
-     "last micro-batch of a step"},
+     "shard",
+     "if memory allows, use set_requires_gradient_sync(False) or no_sync() in every micro-batch "
+     "of a step except the last"},
     {Cause::ModelsNotKnown, "models_not_known",
      "which model ran is not known without the Python hook"},
 
@@ -59,53 +58,54 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::WrapperFlagOff, "wrapper_flag_off",
      "the wrapper's require_backward_grad_sync is off without a no_sync"},
     {Cause::GradientFlagOff, "gradient_flag_off",
-     "set_requires_gradient_sync(False) holds in {which}{at}", kTrueBeforeTheLast},
+     "set_requires_gradient_sync(False) applies to {which}{at}", kTrueBeforeTheLast},
     {Cause::ArmedEarly, "armed_early",
-     "each forward that is not under no_sync arms the backward that comes next, which is of an "
+     "each forward outside of no_sync makes the next backward synchronize, which belongs to an "
      "earlier micro-batch",
      kArmTheLast},
     {Cause::EarlierSynchronizes, "earlier_synchronizes",
-     "an earlier micro-batch synchronizes, which does nothing for those behind it"},
+     "an earlier micro-batch synchronizes, which does nothing for those after it"},
     {Cause::NoneHadSynchronized, "none_had_synchronized",
      "the optimizer stepped on gradients of which no micro-batch had synchronized"},
     {Cause::WrappersForwardNeverRan, "wrappers_forward_never_ran",
      "the model was wrapped{at}, but the wrapper's forward never ran",
-     "call the model that is made here, not its module: forward arms backward"},
+     "call the model that is made here, not its module: only its own forward makes backward "
+     "synchronize"},
     {Cause::StepsBeforeReduction, "steps_before_reduction",
      "an optimizer steps within backward{at}, before the gradients that it reads are reduced",
-     "step behind backward, or reduce the gradient before the step"},
+     "step after backward, or reduce the gradient before the step"},
 
     {Cause::NothingReduced, "nothing_reduced",
      "all ranks were given the same parameters, and nothing that could be their gradients is "
-     "reduced behind backward{at}",
-     "reduce the gradients behind the last backward of a step, or wrap the model in "
+     "reduced after backward{at}",
+     "reduce the gradients after the last backward of a step, or wrap the model in "
      "DistributedDataParallel"},
     {Cause::ReducedTooEarly, "reduced_too_early",
      "gradients are reduced before the last backward of a step adds to them{at}", kReduceLast},
     {Cause::ReducedBehindEach, "reduced_behind_each",
-     "all gradients are reduced behind each backward{at}, and the next backward adds to what was "
-     "reduced",
+     "all gradients are reduced after each backward{at}, and the next backward adds to reduced "
+     "gradients",
      kReduceLast},
     {Cause::GradientsNotKept, "gradients_not_kept",
-     "no `grad` is left when the next backward begins: the job keeps its share of them, as ZeRO 2 "
+     "no `grad` is left when the next backward begins: the job keeps its shard of them, as ZeRO 2 "
      "and 3 must, or all of them elsewhere",
-     "where memory allows, reduce behind the last backward of a step alone"},
+     "if memory allows, reduce only after the last backward of a step"},
 
     {Cause::AllReduceFlagNotCalled, "all_reduce_flag_not_called",
      "set_requires_all_reduce(False) was not called",
-     "call set_requires_all_reduce(False) on the model in all but the last micro-batch of a step: "
-     "no rank holds more for it",
-     "call set_requires_all_reduce(False) on the model in all but the last micro-batch of a step, "
-     "where memory allows"},
+     "call set_requires_all_reduce(False) on the model in every micro-batch of a step except the "
+     "last, which needs no more memory",
+     "if memory allows, call set_requires_all_reduce(False) on the model in every micro-batch of a "
+     "step except the last"},
     {Cause::AllReduceFlagOn, "all_reduce_flag_on", "set_requires_all_reduce(True){at}",
      kTrueForTheLast},
     {Cause::AllReduceFlagUndone, "all_reduce_flag_undone",
-     "set_requires_gradient_sync(True) behind set_requires_all_reduce(False) undoes it{at}",
-     "call it behind set_requires_gradient_sync()"},
+     "set_requires_gradient_sync(True) after set_requires_all_reduce(False) undoes it{at}",
+     "call it after set_requires_gradient_sync()"},
     {Cause::AllReduceFlagOff, "all_reduce_flag_off",
-     "set_requires_all_reduce(False) holds in {which}{at}", kTrueBeforeTheLast},
+     "set_requires_all_reduce(False) applies to {which}{at}", kTrueBeforeTheLast},
     {Cause::Fsdp1AllReducesEach, "fsdp1_all_reduces_each",
-     "FullyShardedDataParallel all-reduces behind each of its reduce-scatters",
+     "FullyShardedDataParallel all-reduces after each of its reduce-scatters",
      "wrap with fully_shard, which has set_requires_all_reduce(False) for this"},
 
     {Cause::SearchesUnused, "searches_unused", "find_unused_parameters=True{at}",
@@ -114,26 +114,25 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "each forward after a synchronized one broadcasts them"},
 
     {Cause::InNoWrapper, "in_no_wrapper",
-     "no wrapper has it and its gradient is never reduced; {given} steps it",
-     "wrap what has it in DistributedDataParallel, or all-reduce its gradient before this "
-     "optimizer "
-     "steps"},
+     "it belongs to no wrapped model, and its gradient is never reduced; {given} updates it",
+     "wrap the module that has it in DistributedDataParallel, or all-reduce its gradient before "
+     "this optimizer steps"},
     {Cause::AddedBehindWrap, "added_behind_wrap",
      "the model was wrapped{at}, before this was added or unfrozen: the wrapper's list of "
-     "parameters is made when it wraps; {given} steps it",
+     "parameters is made when it wraps; {given} updates it",
      "wrap the model once all that it is to train is there and requires a gradient"},
     {Cause::WrapperIgnores, "wrapper_ignores",
      "the wrapper ignores it, as the job asked{at}, and its gradient is never reduced; {given} "
-     "steps it",
+     "updates it",
      "let the wrapper have it, or all-reduce its gradient before the optimizer steps"},
     {Cause::GroupOfOne, "group_of_one",
      "each rank trains by itself: the wrapper reduces in a group of this rank alone{at}",
      "wrap it over a group of all ranks that hold the same parameters"},
     {Cause::DriftsThoughReduced, "drifts_though_reduced",
-     "the wrapper has it{at}, but {given} steps it by something else than what the wrapper "
-     "reduces"},
+     "the wrapper has it{at}, but {given} updates it by something other than the gradient that the "
+     "wrapper reduces"},
     {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
-     "the job exchanges it or its gradient by hand, and yet ranks have other values behind it"},
+     "the job exchanges it or its gradient by hand, and yet ranks have other values after it"},
     {Cause::EqualBefore, "equal_before",
      "ranks all have the same gradients when this {given} begins{at}: the wrapper has reduced them",
      "drop it, and what divides its result"},
@@ -176,7 +175,7 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "no step ran a wrapped model, and nothing that could be gradients was exchanged: ranks that "
      "are meant to train apart?"},
     {Cause::LeftBehind, "left_behind",
-     "a backward comes behind the one that synchronizes{at}, and DDP reduces nothing of it: ranks "
+     "a backward comes after the one that synchronizes{at}, and DDP reduces nothing of it: ranks "
      "drift, unless its gradients are of another model"},
     {Cause::UnknownWrapper, "unknown_wrapper",
      "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
@@ -206,7 +205,7 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::NoTorch, "no_torch", "no process that uses torch was seen"},
 
     {Cause::WorldSizeNotTold, "world_size_not_told",
-     "how many ranks the job has: torch.profiler writes that where it begins behind "
+     "how many ranks the job has: torch.profiler writes that where it begins after "
      "init_process_group(); trace it so, into a file of each rank"},
     {Cause::OptimizerNotTold, "optimizer_not_told", "where an optimizer steps"},
     {Cause::BackwardNotTold, "backward_not_told", "where backward runs"},

@@ -139,7 +139,7 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
     case VerdictKind::OwnParameters:
       return fmt::format(
           "{} {} between ranks from the start, and no rank reduces {} gradient: "
-          "right for experts and stages alone",
+          "right only for experts and stages",
           parameters_text(numbers.parameters), differ(numbers),
           numbers.parameters.size() == 1 ? "its" : "their");
     case VerdictKind::BuffersDiffer:

@@ -28,7 +28,7 @@ std::string in_mebibytes(std::int64_t bytes) {
 std::string good_cap(const LastReductions& last) {
   const std::int64_t bucket = bucket_bytes_for(last.bytes);
   return fmt::format("bucket_cap_mb={}{}", in_mebibytes(bucket),
-                     bucket == kDefaultBucketBytes ? ", as it is by itself" : "");
+                     bucket == kDefaultBucketBytes ? " (the default)" : "");
 }
 
 // The option as it was given, and where.
@@ -74,13 +74,12 @@ void say_no_overlap(Waste& waste, const LastReductions& last) {
                        : fmt::format("all {} reductions begin after backward's last operation",
                                      waste.reductions);
   if (last.wrap == nullptr) {
-    waste.why = "the job reduces them by itself, behind backward";
-    waste.change = change_at(
-        *last.backward,
-        fmt::format(
-            "reduce its gradients while it runs, as DistributedDataParallel does; here with "
-            "{} and gradient_as_bucket_view=True",
-            good_cap(last)));
+    waste.why = "the job reduces them by hand, after backward";
+    waste.change =
+        change_at(*last.backward, fmt::format("wrap the model in DistributedDataParallel with {} "
+                                              "and gradient_as_bucket_view=True, or "
+                                              "reduce gradients in hooks while backward runs",
+                                              good_cap(last)));
   } else if (has_word(*last.wrap, "find_unused_parameters=true")) {
     waste.why = "find_unused_parameters=True" + at(*last.wrap) +
                 ": buckets keep the order of parameters, though gradients come in another one";
@@ -99,14 +98,14 @@ ChatterWords words_of(WasteKind kind) {
   switch (kind) {
     case WasteKind::Barriers:
       return {"barrier per step", "barriers per step",
-              "drop it: no collective needs one before or behind it"};
+              "remove it: collectives do not need a barrier before or after them"};
     case WasteKind::ObjectCollectives:
       return {"collective of objects per step: pickled, and sent in two collectives",
               "collectives of objects per step: pickled, and each sent in two collectives",
-              "send a tensor, or only in steps in which what is sent is used"};
+              "send a tensor instead, or send the objects only in steps that use them"};
     case WasteKind::SmallCollectives:
       return {"collective of a few bytes per step", "collectives of a few bytes per step",
-              "put what is sent into one tensor, and send it only in steps in which it is used"};
+              "put these values into one tensor, and send it only in steps that use it"};
     case WasteKind::Agreements:
       return {
           "collective of a few bytes per step may decide the step, as a number of tokens does, "
@@ -116,7 +115,7 @@ ChatterWords words_of(WasteKind kind) {
           nullptr};
     default:
       return {"read of the device by the host per step", "reads of the device by the host per step",
-              "keep it on the device, and read all at once in steps in which it is used"};
+              "keep the values on the device, and read them together, only in steps that use them"};
   }
 }
 
@@ -189,7 +188,7 @@ Waste unread_in_words(const UnreadGradients& unread) {
       fmt::format("no optimizer reads them before they are cleared{}", at(*unread.clearing));
   waste.change = change_at(*unread.forward,
                            "call requires_grad_(False) on the model that runs here while another "
-                           "one is trained, and requires_grad_(True) behind it");
+                           "one is trained, and requires_grad_(True) after it");
   waste.saved_s = Unknown{"it is not timed apart from what is needed"};
   return waste;
 }
@@ -204,7 +203,7 @@ std::string saving_text(const Waste& waste, std::optional<double> step_s) {
   }
   return waste.kind == WasteKind::SmallReductions
              ? fmt::format("fewer would make a step at most {} shorter", seconds)
-             : fmt::format("beside backward, at most {} of a step would be hidden", seconds);
+             : fmt::format("overlap with backward would hide at most {} of a step", seconds);
 }
 
 }  // namespace gradsync::watch

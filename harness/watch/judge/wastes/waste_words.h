@@ -27,8 +27,8 @@ Waste unread_in_words(const UnreadGradients& unread);
 // Returns what the job calls too often, and where; `saved_s` of a step.
 Waste chatter_in_words(WasteKind kind, const Chatter& chatter, const Known<double>& saved_s);
 
-// "fewer would make a step at most 0.120 s (11 %) shorter", "beside backward, at most 0.120 s (11
-// %) of a step would be hidden", "a step waits 0.120 s (11 %) for them", or that it is not known,
+// "fewer would make a step at most 0.120 s (11 %) shorter", "overlap with backward would hide at
+// most 0.120 s (11 %) of a step", "a step waits 0.120 s (11 %) for them", or that it is not known,
 // and why.
 std::string saving_text(const Waste& waste, std::optional<double> step_s);
 

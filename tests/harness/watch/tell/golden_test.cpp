@@ -89,7 +89,7 @@ EqualReport equal_report(const std::vector<EqualVerdict>& verdicts) {
 
 const EqualVerdict kEqual{EqualKind::Equal, "equal within 0.0001 %", "",
                           GradientDifference{1, 1e-6, 1e-6, "weight"}};
-const EqualVerdict kFactor{EqualKind::Factor, "2 x the right gradient",
+const EqualVerdict kFactor{EqualKind::Factor, "2 times the right gradient",
                            "summed over micro-batches, not averaged",
                            GradientDifference{2, 1, 1e-6, "bias"}};
 const EqualVerdict kOtherStart{EqualKind::OtherStart,

@@ -45,7 +45,7 @@ TEST(WatchHtml, AWasteStandsBesideWhatIsInOrder) {
   const std::string text = page_of("one_bucket");
   EXPECT_THAT(text, HasSubstr("<span class=\"badge good\">in order</span>"));
   EXPECT_THAT(text, HasSubstr("<span class=\"badge unsure\">a waste</span>"));
-  EXPECT_THAT(text, HasSubstr("Beside backward, at most 0.035 s"));
+  EXPECT_THAT(text, HasSubstr("Overlap with backward would hide at most 0.035 s"));
   EXPECT_THAT(text, HasSubstr("train.py:5"));
   EXPECT_THAT(page_of("proper"), Not(HasSubstr("a waste")));
 }
