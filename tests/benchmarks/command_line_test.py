@@ -95,6 +95,8 @@ class OptionsTest(ProgramTest):
             (("gate", "cuonts", "x", "--", "true"), "did you mean counts?"),
             (("watch", "torchrun", "train.py"), "gradsync watch -- torchrun train.py"),
             (("list", "fruit"), "fruit"),
+            (("list", "plan"), "did you mean plans?"),
+            (("report", "x", "--format", "htm"), "did you mean html?"),
             (("report",), "DIR is required"),
             (("report", "x", "--format", "pdf"), "pdf"),
         ):

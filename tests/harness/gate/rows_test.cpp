@@ -84,7 +84,7 @@ TEST(RowFilter, SaysWhatIsWrong) {
                                     "one of accumulation_steps, "));
   EXPECT_EQ(complaint_about("strategy=nosync"),
             "--rows: field 'strategy': got \"nosync\", expected one of baseline, sync_each_batch, "
-            "no_sync_improper, no_sync, accumulate, pipelined");
+            "no_sync_improper, no_sync, accumulate, pipelined (did you mean no_sync?)");
   EXPECT_EQ(complaint_about("topology=4x4"),
             "rows 'topology=4x4': no row is selected, expected one of: 1x2, baseline; 1x2, "
             "no_sync; 1x2, accumulate; 2x1_1gbit, baseline; 2x1_1gbit, no_sync; 2x1_1gbit, "

@@ -341,9 +341,10 @@ TEST(Cells, BucketCapIsBytesOrTextWithAUnit) {
 }
 
 TEST(Cells, WrongValuesAreQuotedWithTheRightOnes) {
-  EXPECT_EQ(complaint_about_axis("strategy", {"nosync"}),
-            "p.json: field 'cells.strategy': got \"nosync\", expected one of baseline, "
-            "sync_each_batch, no_sync_improper, no_sync, accumulate, pipelined");
+  EXPECT_EQ(
+      complaint_about_axis("strategy", {"nosync"}),
+      "p.json: field 'cells.strategy': got \"nosync\", expected one of baseline, "
+      "sync_each_batch, no_sync_improper, no_sync, accumulate, pipelined (did you mean no_sync?)");
   EXPECT_EQ(complaint_about_axis("wrapper", {"zero"}),
             "p.json: field 'cells.wrapper': got \"zero\", expected one of ddp, fsdp, local, "
             "by_hand, by_hand_coalesced, pipeline");
