@@ -40,13 +40,16 @@ struct EqualOptions {
 
 // The split that counts as correct comes first.
 std::vector<Split> splits_of(const EqualOptions& options) {
+  const int size = options.micro_batch_size;
+  if (options.micro_batches == 1 && options.ranks > 1) {
+    return {{1, 1, options.ranks * size}, {options.ranks, 1, size}};
+  }
   if (options.micro_batches % 2 != 0) {
     throw ConfigError(
         fmt::format("--micro-batches: got {}, expected an even number: the third "
                     "split has half as many on twice as many ranks",
                     options.micro_batches));
   }
-  const int size = options.micro_batch_size;
   return {{1, 1, options.ranks * options.micro_batches * size},
           {options.ranks, options.micro_batches, size},
           {2 * options.ranks, options.micro_batches / 2, size}};
@@ -138,9 +141,11 @@ void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
       ->check(CLI::Range(1, kMost))
       ->capture_default_str();
   command
-      ->add_option("--micro-batches", options->micro_batches,
-                   "Micro-batches of each rank's step; the third split has half as many")
-      ->check(CLI::Range(2, kMost))
+      ->add_option(
+          "--micro-batches", options->micro_batches,
+          "Micro-batches of each rank's step; the third split has half as many. 1: no third "
+          "split, for a loss of a micro-batch as a whole")
+      ->check(CLI::Range(1, kMost))
       ->capture_default_str();
   command
       ->add_option("--micro-batch-size", options->micro_batch_size,

@@ -99,6 +99,10 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
       account.micro_batches = std::max(account.micro_batches, step.micro_batches);
       account.loss_scale = step.loss_scale;
       account.clippings = std::max(account.clippings, step.clippings);
+      account.max_norm = step.max_norm;
+      account.clipped_by = step.clipped_by;
+      account.scaled_after = step.scaled_after;
+      account.loss_weights[process.rank] = step.loss_weights;
       account.is_used = account.is_used || step.is_used;
       if (account.comm_hook.empty()) account.comm_hook = step.comm_hook;
       if (account.places.empty()) account.places = step.places;

@@ -34,6 +34,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,7 @@ struct WeightGroup {
   // Other parts of the gradient, where they explain what the weights leave over.
   std::optional<double> decay;  // so much of the parameters themselves
   bool is_of_the_step_before = false;
+  bool has_the_step_before = false;  // all of what the optimizer read then, once more
   // The weights hold within each rank's part, and these parts have other factors. Empty: they have
   // not.
   std::vector<ShardFactor> shards;
@@ -83,6 +85,10 @@ struct StepAccount {
   int micro_batches = 0;
   double loss_scale = 1;
   int clippings = 0;
+  double max_norm = 0;  // as AccountedStep's, as the next two
+  double clipped_by = 0;
+  double scaled_after = 0;
+  std::map<int, std::vector<double>> loss_weights;  // as AccountedStep's, by rank
   bool is_used = false;
   std::string comm_hook;             // as AccountedStep's
   std::vector<std::string> drifted;  // parameters whose ranks had them alike at first

@@ -29,7 +29,8 @@ constexpr auto names_of(const GradientCallKind*) {
   return std::array{std::pair{GradientCallKind::ZeroGrad, "zero_grad"},
                     std::pair{GradientCallKind::ClipNorm, "clip_norm"},
                     std::pair{GradientCallKind::ClipValue, "clip_value"},
-                    std::pair{GradientCallKind::ClipOwnNorm, "clip_own_norm"}};
+                    std::pair{GradientCallKind::ClipOwnNorm, "clip_own_norm"},
+                    std::pair{GradientCallKind::SetToZero, "set_to_zero"}};
 }
 
 constexpr auto fields_of(const GradientCall*) {
@@ -55,6 +56,7 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::NotToldApart, "not_told_apart"},
                     std::pair{AccountKind::Drifted, "drifted"},
                     std::pair{AccountKind::Factor, "factor"},
+                    std::pair{AccountKind::Windows, "windows"},
                     std::pair{AccountKind::Zero, "zero"},
                     std::pair{AccountKind::Unknown, "unknown"}};
 }

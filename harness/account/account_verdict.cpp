@@ -46,7 +46,7 @@ bool is_clipped_too_soon(const StepAccount& account, const WeightGroup& group) {
   return std::ranges::any_of(account.calls, [&](const GradientCall& call) {
     const bool is_between =
         !own.empty() && *own.begin() < call.after && call.after <= *own.rbegin();
-    return call.what != GradientCallKind::ZeroGrad && is_between;
+    return !clears(call.what) && is_between;
   });
 }
 
@@ -60,6 +60,10 @@ AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
   const std::string clipped = clipping_text(account);
   if (group.is_of_the_step_before) {
     verdict.why = "it is a sum of those of the step before: it comes a step late";
+    verdict.is_off = true;
+  } else if (group.has_the_step_before) {
+    verdict.why =
+        "what the optimizer read in the step before is in it once more: it was not cleared";
     verdict.is_off = true;
   } else if (group.decay) {
     verdict.why = fmt::format(
@@ -102,6 +106,15 @@ bool ran_elsewhere(const StepAccount& account, const std::vector<std::size_t>& l
          !of_lost.empty() && !of_rest.empty();
 }
 
+// Whether the job set gradients to zero itself, which it had read for that, or for more: it did so
+// for nothing else where all its micro-batches ran from the same lines.
+bool may_be_read(const StepAccount& account) {
+  const bool is_by_hand = std::ranges::any_of(account.calls, [](const GradientCall& call) {
+    return call.what == GradientCallKind::SetToZero;
+  });
+  return is_by_hand && std::ranges::any_of(account.places, [](int place) { return place != 0; });
+}
+
 AccountVerdict dropped(const StepAccount& account, const WeightWords& words,
                        const std::string& sentence, const std::string& used) {
   const std::vector<std::size_t> lost = words.lost();
@@ -110,6 +123,7 @@ AccountVerdict dropped(const StepAccount& account, const WeightWords& words,
   if (used.empty() && cleared_text(account.calls, verdict.lost).empty()) {
     verdict.why = clipping_text(account);
   }
+  if (may_be_read(account)) verdict.is_off = false;
   if (verdict.is_off && ran_elsewhere(account, lost)) {
     verdict.is_off = false;
     verdict.why =
@@ -189,12 +203,35 @@ std::optional<AccountVerdict> judge_groups(const StepAccount& account) {
                         !may_be_clipping};
 }
 
+// Whether gradients were clipped while a scale of mixed precision was on them: what is left is then
+// divided by a power of two, to a norm that none would ask for.
+bool is_clipped_while_scaled(const StepAccount& account) {
+  constexpr double kLeastScale = 16;
+  constexpr double kLeastNorm = 1e-3;
+  const double scale = account.scaled_after > 0 ? 1 / account.scaled_after : 1;
+  const bool is_scale = scale >= kLeastScale * (1 - kSameFactor) &&
+                        is_near(scale, std::exp2(std::round(std::log2(scale))));
+  return account.clippings == 1 && is_scale && account.max_norm > 0 &&
+         account.max_norm < kLeastNorm * scale && account.clipped_by < 1 - kSameFactor;
+}
+
+AccountVerdict clipped_while_scaled(const StepAccount& account) {
+  const double scale = std::exp2(std::round(-std::log2(account.scaled_after)));
+  return {AccountKind::Factor,
+          fmt::format("gradients were clipped while they were scaled by {:.0f}: of the norm {:.3g} "
+                      "{:.3g} is left",
+                      scale, account.max_norm, account.max_norm / scale),
+          "divide them by the scale first (GradScaler.unscale_)" + clipped_text(account.calls),
+          true};
+}
+
 std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
   const WeightGroup& group = account.groups[0];
   const double factor = factor_of(account, group);
   const auto ranks = static_cast<double>(group.ranks.size());
   const double micro_batches = account.micro_batches;
   if (is_near(factor, 1) || factor == 0) return std::nullopt;
+  if (is_clipped_while_scaled(account)) return clipped_while_scaled(account);
   AccountVerdict verdict{AccountKind::Factor,
                          fmt::format("all weigh {:.4g} x what the loss says", factor), "", false};
   if (account.clippings > 0 && factor < 1) {

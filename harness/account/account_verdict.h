@@ -31,6 +31,7 @@ enum class AccountKind {
   NotToldApart,  // no more than that can be said
   Drifted,       // beside another: ranks that had the same parameters have not any more
   Factor,        // beside another: one that all have in common
+  Windows,       // beside another: steps of other numbers of micro-batches have other factors
   Zero,          // the gradient is
   Unknown,
 };
@@ -48,7 +49,9 @@ struct AccountVerdict {
 struct SeenBeside {
   // Steps that cleared gradients of their first micro-batches unread, by how many these were.
   std::map<int, std::size_t> cleared;
-  bool has_activations = false;    // of a model that is divided over ranks
+  bool has_activations = false;  // of a model that is divided over ranks
+  // Whether gradients of other ranks' micro-batches may reach what one rank alone has.
+  bool exchanges_activations = false;
   std::int64_t between_bytes = 0;  // the most in a step, in neither forward nor backward
 };
 

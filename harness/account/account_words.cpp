@@ -1,6 +1,7 @@
 #include "harness/account/account_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -21,7 +22,7 @@ std::string at_place(const GradientCall& call) {
 }
 
 bool clips(const GradientCall& call) {
-  return call.what != GradientCallKind::ZeroGrad;
+  return !clears(call.what);
 }
 
 }  // namespace
@@ -33,9 +34,8 @@ std::string library_text(const std::string& inside, int line) {
 }
 
 std::string cleared_text(const std::vector<GradientCall>& calls, int lost) {
-  const auto call = std::ranges::find_if(calls, [&](const GradientCall& each) {
-    return each.what == GradientCallKind::ZeroGrad && each.after == lost;
-  });
+  const auto call = std::ranges::find_if(
+      calls, [&](const GradientCall& each) { return clears(each.what) && each.after == lost; });
   if (lost == 0 || call == calls.end()) return "";
   return fmt::format(": {} cleared{} before an optimizer read {}",
                      lost == 1 ? "it was" : "they were", at_place(*call),
@@ -60,6 +60,11 @@ std::string clipping_text(const StepAccount& account) {
   return how.empty() ? "" : fmt::format("gradients were clipped{}{}", at_place(*call), how);
 }
 
+std::string clipped_text(const std::vector<GradientCall>& calls) {
+  const auto call = std::ranges::find_if(calls, clips);
+  return call == calls.end() ? "" : fmt::format(": they were clipped{}", at_place(*call));
+}
+
 std::string shards_text(const std::vector<ShardFactor>& shards, bool are_clipped) {
   const auto [least, most] = std::ranges::minmax(shards, {}, &ShardFactor::factor);
   return fmt::format(
@@ -82,6 +87,11 @@ std::string shards_clipped_text(const std::vector<GradientCall>& calls) {
 std::string made_up_text(double factor, int micro_batches, int usual) {
   return fmt::format("{:.4g} x what the loss says: its {} micro-batch{} as much as the usual {}",
                      factor, micro_batches, micro_batches == 1 ? " weighs" : "es weigh", usual);
+}
+
+std::string windows_text(int count, int steps, int divisor, const std::set<int>& lengths) {
+  return fmt::format("in {} of {} steps losses are divided by {} micro-batches, and there are {}",
+                     count, steps, divisor, fmt::join(lengths, " or "));
 }
 
 std::string in_steps_text(int count, int steps, int micro_batches, const std::string& sentence) {

@@ -2,6 +2,7 @@
 // gradients, and how common a kind of steps is.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ std::string cleared_text(const std::vector<GradientCall>& calls, int lost);
 // nothing was seen to be.
 std::string clipping_text(const StepAccount& account);
 
+// ": they were clipped at train.py line 61"; "" where no call was seen.
+std::string clipped_text(const std::vector<GradientCall>& calls);
+
 // "shards of one gradient were clipped apart, by factors 10.3 to 1: rank 0's weighs 10.3 x rank
 // 1's"
 std::string shards_text(const std::vector<ShardFactor>& shards, bool are_clipped);
@@ -28,8 +32,16 @@ std::string shards_clipped_text(const std::vector<GradientCall>& calls);
 // Why a rank may count for nothing in a job that sends activations.
 inline constexpr const char* kOtherParts = "ranks may have other parts of one model";
 
+// Why parameters that one rank has may weigh more in a job whose ranks exchange no activations.
+inline constexpr const char* kOwnParameters =
+    "each rank has its own, which other ranks' micro-batches do not reach";
+
 // "2 x what the loss says: its 2 micro-batches weigh as much as the usual 4"
 std::string made_up_text(double factor, int micro_batches, int usual);
+
+// "in 3 of 9 steps losses are divided by 4 micro-batches, and there are 2: these steps weigh 0.5 x
+// the others"
+std::string windows_text(int count, int steps, int divisor, const std::set<int>& lengths);
 
 // "in 5 of 12 steps micro-batches 1 and 2 of 6 weigh 0", "in 6 of 18 steps, of 2 micro-batches
 // each, all 4 weigh the same"; micro_batches 0: the sentence has them.

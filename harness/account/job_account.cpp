@@ -7,7 +7,10 @@
 // as the rest and were cleared unread, as many in each step, and fewer than a usual step has: a job
 // that skips a step on purpose clears a whole one.
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,16 +22,23 @@
 namespace gradsync::account {
 namespace {
 
+using stats::FittedWeight;
+
 constexpr std::size_t kSeveral = 2;
 // So many good kinds get a line each.
 constexpr std::size_t kMostGood = 3;
 constexpr double kSameFactor = 5e-3;
+
+bool are_same_factor(double a, double b) {
+  return std::abs(a - b) <= kSameFactor * b;
+}
 
 struct JudgedStep {
   StepAccount account;
   std::vector<AccountVerdict> verdicts;
 
   AccountKind kind() const { return verdicts.front().kind; }
+  bool is_off() const { return std::ranges::any_of(verdicts, &AccountVerdict::is_off); }
 };
 
 using JudgedSteps = std::vector<const JudgedStep*>;
@@ -54,10 +64,16 @@ std::vector<JudgedSteps> kinds_of(const std::vector<JudgedStep>& steps) {
   return kinds;
 }
 
+// The first of them; of a job that is off the first that is, since less is known of its first step.
+const JudgedStep& shown_of(const JudgedSteps& alike, bool are_mostly_off) {
+  const auto off = std::ranges::find_if(alike, &JudgedStep::is_off);
+  return are_mostly_off && off != alike.end() ? **off : *alike.front();
+}
+
 bool was_clipped_before_cleared(const StepAccount& step, int lost) {
   for (const GradientCall& call : step.calls) {
-    if (call.what == GradientCallKind::ZeroGrad && call.after == lost) return false;
-    if (call.what != GradientCallKind::ZeroGrad && call.after <= lost) return true;
+    if (clears(call.what) && call.after == lost) return false;
+    if (!clears(call.what) && call.after <= lost) return true;
   }
   return false;
 }
@@ -96,6 +112,11 @@ class Certainty {
     switch (verdict.kind) {
       case AccountKind::ShardsApart:
         return are_several && verdict.is_off;
+      case AccountKind::NotASum:
+        return are_several && std::ranges::all_of(alike, [](const JudgedStep* step) {
+                 return std::ranges::any_of(step->account.groups,
+                                            &WeightGroup::has_the_step_before);
+               });
       case AccountKind::Separate:
         return are_several && are_apart_;
       case AccountKind::Dropped:
@@ -128,9 +149,8 @@ std::string factor_beside(const StepAccount& step, const JudgedStep& usual_step)
   const double factor = factor_of(step, step.groups[0]);
   const double ratio =
       is_good(usual_step.kind()) ? factor / factor_of(usual, usual.groups[0]) : factor;
-  const auto is_near = [](double a, double b) { return std::abs(a - b) <= kSameFactor * b; };
-  if (is_near(ratio, 1)) return "";
-  if (is_near(ratio * step.micro_batches, usual.micro_batches)) {
+  if (are_same_factor(ratio, 1)) return "";
+  if (are_same_factor(ratio * step.micro_batches, usual.micro_batches)) {
     return ", " + made_up_text(factor, step.micro_batches, usual.micro_batches);
   }
   return fmt::format(", {:.4g} x what the loss says", factor);
@@ -196,11 +216,74 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
   return verdicts;
 }
 
+// What the losses of a step, each a mean over its micro-batch, weigh together in what the optimizer
+// reads: 1 where that is a mean over all. 0: not known.
+double share_of_losses(const StepAccount& step) {
+  if (step.groups.empty() || step.clippings > 1) return 0;
+  const WeightGroup& group = step.groups[0];
+  const double clipped_by = step.clippings == 0 ? 1 : step.clipped_by;
+  double sum = 0;
+  for (std::size_t r = 0; r < group.ranks.size(); ++r) {
+    const auto losses = step.loss_weights.find(group.ranks[r]);
+    const std::vector<FittedWeight>& weights = group.weights[r];
+    if (losses == step.loss_weights.end() || losses->second.size() != weights.size()) return 0;
+    for (std::size_t m = 0; m < weights.size(); ++m) {
+      if (losses->second[m] == 0 || weights[m].kind != FittedWeight::Kind::Known) return 0;
+      sum += losses->second[m] * weights[m].weight;
+    }
+  }
+  return clipped_by > 0 ? sum / clipped_by : 0;
+}
+
+// Where steps of the usual number of micro-batches take the mean over these, those of another
+// number are off if they divide by the usual one: their mean is over as many as there are.
+std::optional<AccountVerdict> judge_windows(const std::vector<JudgedStep>& steps) {
+  std::map<int, std::size_t> whole;  // by micro-batches
+  for (const JudgedStep& step : steps) {
+    const bool is_mean = are_same_factor(share_of_losses(step.account), 1);
+    if (is_good(step.kind()) && is_mean) ++whole[step.account.micro_batches];
+  }
+  if (whole.size() != 1 || whole.begin()->first < 2 || whole.begin()->second < kSeveral) {
+    return std::nullopt;
+  }
+  const int usual = whole.begin()->first;
+  std::set<int> lengths;
+  int count = 0;
+  for (const JudgedStep& step : steps) {
+    const int length = step.account.micro_batches;
+    const double share = static_cast<double>(length) / usual;
+    const bool is_off = length != usual && is_good(step.kind()) &&
+                        are_same_factor(share_of_losses(step.account), share);
+    if (!is_off) continue;
+    lengths.insert(length);
+    ++count;
+  }
+  if (count < static_cast<int>(kSeveral)) return std::nullopt;
+  return AccountVerdict{AccountKind::Windows,
+                        windows_text(count, static_cast<int>(steps.size()), usual, lengths),
+                        "divide by as many as the step has", true, count};
+}
+
 // A stage of a pipeline adds nothing to the parameters of another one, be they called alike.
 void excuse_parts(AccountVerdict& verdict) {
   if (verdict.kind != AccountKind::RankLost) return;
   verdict.is_off = false;
   if (verdict.why.empty()) verdict.why = kOtherParts;
+}
+
+// Parameters that one rank has, as a head for its own data, count its own micro-batches alone:
+// where ranks exchange no activations, that is their whole gradient.
+void excuse_own_parameters(AccountVerdict& verdict, const StepAccount& step) {
+  if (verdict.kind != AccountKind::GroupsDiffer) return;
+  const double rest = factor_of(step, step.groups[0]);
+  const auto is_explained = [&](const WeightGroup& group) {
+    const double share =
+        static_cast<double>(step.groups[0].ranks.size()) / static_cast<double>(group.ranks.size());
+    return are_same_factor(factor_of(step, group), rest * share);
+  };
+  if (!std::ranges::all_of(step.groups, is_explained)) return;
+  verdict.is_off = false;
+  verdict.why = kOwnParameters;
 }
 
 }  // namespace
@@ -215,8 +298,11 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenB
   for (StepAccount& step : solve_accounts(ranks)) {
     std::vector<AccountVerdict> verdicts = judge_account(step);
     if (beside.has_activations) excuse_parts(verdicts.front());
-    off += verdicts.front().is_off ? 1 : 0;
+    if (!beside.has_activations && !beside.exchanges_activations) {
+      excuse_own_parameters(verdicts.front(), step);
+    }
     steps.push_back({std::move(step), std::move(verdicts)});
+    off += steps.back().is_off() ? 1 : 0;
   }
   account.steps = static_cast<int>(steps.size());
   if (steps.empty()) {
@@ -224,8 +310,8 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenB
     return account;
   }
   const std::vector<JudgedSteps> kinds = kinds_of(steps);
-  const JudgedStep& usual = *kinds.front().front();
   const bool are_mostly_off = 2 * off > steps.size();
+  const JudgedStep& usual = shown_of(kinds.front(), are_mostly_off);
   const Certainty is_certain(steps, usual.account.micro_batches, beside);
   account.shown = usual.account;
   account.alike = static_cast<int>(kinds.front().size());
@@ -235,6 +321,7 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenB
     verdict.is_off = verdict.is_off && are_mostly_off;
   }
   account.verdicts.front().is_off |= is_certain(kinds.front());
+  if (auto windows = judge_windows(steps)) account.verdicts.push_back(std::move(*windows));
   const auto drift = std::ranges::find_if(
       steps, [](const JudgedStep& step) { return !step.account.drifted.empty(); });
   if (drift != steps.end()) {

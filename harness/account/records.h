@@ -38,7 +38,12 @@ enum class GradientCallKind {
   ClipNorm,     // torch's clip_grad_norm_
   ClipValue,    // torch's clip_grad_value_
   ClipOwnNorm,  // a sharded model's own clip_grad_norm_
+  SetToZero,    // by the job itself, in place
 };
+
+constexpr bool clears(GradientCallKind what) {
+  return what == GradientCallKind::ZeroGrad || what == GradientCallKind::SetToZero;
+}
 
 struct GradientCall {
   GradientCallKind what = GradientCallKind::ZeroGrad;
@@ -56,6 +61,13 @@ struct AccountedStep {
   int micro_batches = 0;  // not counting older ones
   double loss_scale = 1;  // a gradient scaler's
   int clippings = 0;      // calls that clip
+  // Of the one clipping of a step, behind its micro-batches; 0: not known, or there is no such.
+  double max_norm = 0;      // that it was given
+  double clipped_by = 0;    // the factor by which it changed gradients
+  double scaled_after = 0;  // that by which they were changed between it and the optimizer
+  // Of each micro-batch by what the job multiplies its loss, where that is a mean of torch's own;
+  // 0: not known.
+  std::vector<double> loss_weights;
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches
   std::string comm_hook;  // that DDP has, with the type of its state; "": none
   // The tokens of each micro-batch that count in its loss; 0: not known, the loss is none of

@@ -219,6 +219,23 @@ void explain_by_shards(WeightGroup& group, const std::vector<const Parameter*>& 
   set_weights(group, columns, fit);
 }
 
+// Whether what the optimizer read in the step before is in these gradients once more.
+bool have_the_step_before(const WeightGroup& group, const std::vector<const Parameter*>& parameters,
+                          const std::vector<Column>& columns,
+                          const std::map<ParameterKey, Sought>& before) {
+  Equations kept(columns.size() + 1);
+  for (const Parameter* parameter : parameters) {
+    const auto known = before.find(parameter->sought->key);
+    if (known == before.end()) return false;
+    const Sought& sought = *parameter->sought;
+    kept.add(equations_of(sought, columns, {known->second.gradient}, sought.gradient));
+  }
+  const Fit fit = kept.solve();
+  const FittedWeight& once = fit.estimates.back();
+  return fit.left_over < kExplained * group.left_over && once.kind == FittedWeight::Kind::Known &&
+         std::abs(once.weight - 1) <= kSameWeight;
+}
+
 // What else they are made of: the parameters themselves, or contributions of the step before.
 void explain(WeightGroup& group, const std::vector<const Parameter*>& parameters,
              const std::vector<Column>& columns, const std::map<ParameterKey, Sought>& before) {
@@ -237,6 +254,7 @@ void explain(WeightGroup& group, const std::vector<const Parameter*>& parameters
     group.decay = with_decay.estimates.back().weight;
   }
   if (late.size() < parameters.size()) return;
+  group.has_the_step_before = have_the_step_before(group, parameters, columns, before);
   std::vector<const Sought*> pointers;
   for (const Sought& each : late) pointers.push_back(&each);
   const std::vector<Column> earlier = columns_of(pointers);

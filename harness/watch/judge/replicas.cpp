@@ -178,7 +178,11 @@ ParameterFate fate_of(std::int64_t object, const std::vector<Copy>& copies) {
   for (const std::vector<Copy>& group : groups_of(copies)) {
     if (group.size() < 2) continue;
     const auto parts = equal_at_first(group);
-    if (parts.empty() && of.fate == Fate::Unknown) of.fate = Fate::Own;
+    if (parts.empty() && of.fate == Fate::Unknown) {
+      of.fate = Fate::Own;
+      of.is_never_equal =
+          std::ranges::none_of(equal_at(group), [](const auto& look) { return look.second; });
+    }
     for (const std::vector<Copy>& part : parts) see_looks(of, part);
   }
   return of;

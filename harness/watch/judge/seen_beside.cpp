@@ -39,6 +39,18 @@ bool has_activations(const Step& step) {
          });
 }
 
+// Gathers or exchanges in backward; beside FSDP's own, outside of it.
+bool exchanges_activations(const Step& step) {
+  const auto brings_back = [](const EventPointers& collectives) {
+    return std::ranges::any_of(collectives, [](const Event* collective) {
+      return sends_parts(*collective) || is_called_like(*collective, {"gather"});
+    });
+  };
+  return std::ranges::any_of(step.micro_batches, [&](const MicroBatch& micro_batch) {
+    return brings_back(is_of_fsdp(micro_batch) ? step.outside : micro_batch.in_backward);
+  });
+}
+
 // The most that it may be, where a size is not known.
 std::int64_t bytes_of(const EventPointers& collectives) {
   std::int64_t sum = 0;
@@ -56,6 +68,10 @@ bool sends_parts(const Event& collective) {
   return is_called_like(collective, {"all_to_all", "alltoall", "send", "recv"});
 }
 
+bool exchange_activations(const Steps& steps) {
+  return 2 * std::ranges::count_if(steps.steps, exchanges_activations) > std::ssize(steps.steps);
+}
+
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
                                 const std::vector<StepKind>& kinds) {
   account::SeenBeside beside;
@@ -66,6 +82,7 @@ account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
     const Steps all = cut_into_steps(process->events);
     const std::vector<Step>& steps = all.steps;
     beside.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);
+    beside.exchanges_activations |= exchange_activations(all);
     beside.between_bytes = std::max(beside.between_bytes, bytes_of(all.closing));
     for (const Step& step : steps) {
       beside.between_bytes = std::max(beside.between_bytes, bytes_of(step.outside));

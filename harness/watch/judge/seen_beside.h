@@ -6,12 +6,17 @@
 
 #include "harness/account/account_verdict.h"
 #include "harness/watch/judge/step_kinds.h"
+#include "harness/watch/judge/steps/steps.h"
 #include "harness/watch/read/event.h"
 
 namespace gradsync::watch {
 
 // Whether it moves tokens to experts, or activations to the next stage of a pipeline.
 bool sends_parts(const Event& collective);
+
+// Whether in most steps gradients of other ranks' micro-batches may reach this rank's parameters,
+// by what ranks exchange in backward.
+bool exchange_activations(const Steps& steps);
 
 // `kinds`: Watched's.
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,

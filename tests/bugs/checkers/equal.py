@@ -1,6 +1,7 @@
 """gradsync equal: whether the gradient depends on how the samples are split.
 
-It runs the jobs for which that is the question (`pair` in their truth), each with three splits.
+It runs the jobs for which that is the question (`pair` in their truth), each with three splits; over
+ranks alone, with two, where the loss is of a micro-batch as a whole.
 """
 
 import os
@@ -8,7 +9,7 @@ import subprocess
 
 import launch
 from checkers.gradsync import PROGRAM, PYTHON, how_to_launch
-from truth import SPLIT
+from truth import OF_RANKS, SPLIT
 
 MICRO_BATCHES, SIZE = 4, 8
 
@@ -19,7 +20,8 @@ def check(job, is_fixed):
     launcher, server = how_to_launch()
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("LD_PRELOAD", "BUGS_"))}
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch.free_port())}
-    split = ("--ranks", "2", "--micro-batches", MICRO_BATCHES, "--micro-batch-size", SIZE)
+    count = 1 if job.pair == OF_RANKS else MICRO_BATCHES
+    split = ("--ranks", "2", "--micro-batches", count, "--micro-batch-size", SIZE)
     words = (PYTHON, launcher, "{ranks}", job.script, *job.words(is_fixed))
     done = subprocess.run(
         [str(word) for word in (PROGRAM, "equal", *split, "--", *words)],

@@ -13,7 +13,18 @@ import tempfile
 from pathlib import Path
 
 import launch
-from truth import APART, DRIFT, DROPPED, FACTOR, NOT_A_SUM, TOO_OFTEN, TWICE, UNEQUAL, WASTE
+from truth import (
+    APART,
+    DRIFT,
+    DROPPED,
+    FACTOR,
+    NEED_NOT_FAIL,
+    NOT_A_SUM,
+    TOO_OFTEN,
+    TWICE,
+    UNEQUAL,
+    WASTE,
+)
 
 HERE = Path(__file__).resolve().parents[1]
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", "gradsync")
@@ -42,6 +53,7 @@ MEANS = {
     "groups_differ": {FACTOR, APART},
     "shards_apart": {APART},
     "factor": {FACTOR},
+    "windows": {FACTOR, UNEQUAL},
     "unread_gradients": {DROPPED},
     "not_a_sum": {NOT_A_SUM, UNEQUAL, APART},
 }
@@ -98,7 +110,7 @@ def check(job, is_fixed):
     at_line = f"{job.script.name} line {job.line}" in named
     if not fits:
         return ("other" if fails else "silent"), words
-    if WASTE in job.findings:
+    if NEED_NOT_FAIL & set(job.findings):
         return ("line" if at_line else "named"), words
     if not fails:
         with tempfile.TemporaryDirectory(prefix="bugs_") as folder:

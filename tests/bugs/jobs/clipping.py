@@ -6,7 +6,6 @@ gradients of other sizes, so that a wrong norm gives other factors.
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_
 from training import (
@@ -21,12 +20,13 @@ from training import (
     make_net,
     proof,
     quiet_unless,
+    replicas_of_shards,
     run,
     sgd,
     steps,
     train,
 )
-from truth import APART, FACTOR, NO_SUM, NOT_A_SUM, SCALED, UNEQUAL, UNEVEN, bug
+from truth import APART, BY_SPLIT, FACTOR, NO_SUM, NOT_A_SUM, SCALED, UNEQUAL, UNEVEN, bug
 
 MOST = 0.002
 
@@ -223,15 +223,16 @@ def norm_of_local_shards(is_fixed):
 @bug(
     "https://github.com/ByteDance-Seed/VeOmni/issues/184",
     2025,
-    FACTOR,
+    BY_SPLIT,
     weights=SCALED,
     ranks=4,
     reductions=(5, 5),
     right={"weights": SCALED},
+    pair=True,
 )
 def norm_summed_over_replicas_too(is_fixed):
     """The squares of shards are summed over all ranks, so that replicas count twice."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    mesh = replicas_of_shards()
     model = fully_shard(make_uneven_net(), mesh=mesh)
 
     def clip(model):
@@ -246,10 +247,11 @@ def norm_summed_over_replicas_too(is_fixed):
 @bug(
     "https://github.com/petuum/adaptdl/pull/26",
     2020,
-    FACTOR,
+    BY_SPLIT,
     weights=SCALED,
     reductions=(4, 4),
     right={"weights": SCALED},
+    pair=True,
 )
 def clipped_before_it_is_divided(is_fixed):
     """The user clips the sum over micro-batches, which the optimizer's step divides afterwards."""

@@ -7,8 +7,19 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import mse_loss
-from training import FEATURES, OUTPUTS, end_step, gradients_of, proof, run, sgd, steps
-from truth import ALL, DRIFT, FACTOR, UNREAD, bug, times
+from training import (
+    FEATURES,
+    OUTPUTS,
+    end_step,
+    finish,
+    follow,
+    gradients_of,
+    proof,
+    run,
+    sgd,
+    steps,
+)
+from truth import ALL, DRIFT, FACTOR, UNREAD, bug, odd, times
 
 
 class Experts(torch.nn.Module):
@@ -241,6 +252,31 @@ def divide_factor_of_a_mesh_of_one(is_fixed):
             gradient.to_local().div_(dist.get_world_size())
 
     train(model, divide)
+
+
+class Routed(Experts):
+    """Of all ranks' rows each expert takes its share."""
+
+    def forward(self, inputs):
+        rows = Spread.apply(self.dense(inputs).tanh(), self.group)
+        taken = torch.arange(len(rows)) % dist.get_world_size() == dist.get_rank()
+        return Gathered.apply(self.expert(rows) * taken[:, None], self.group)
+
+
+@odd(weights=UNREAD, reductions=2, drifts=("expert",))
+def experts_that_begin_alike():
+    """All ranks' experts begin with the same random numbers."""
+    model = follow(Routed())
+    torch.manual_seed(1)
+    model.expert.reset_parameters()
+    optimizer = sgd(model)
+    for step in steps():
+        for batch in step:
+            (mse_loss(model(batch.inputs), batch.targets) / batch.count).backward()
+        summed(model.dense, None, 1 / dist.get_world_size())
+        for gradient in gradients_of(model.expert):
+            gradient.div_(dist.get_world_size())
+        finish(optimizer)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import mse_loss
 from training import (
@@ -15,12 +14,13 @@ from training import (
     make_net,
     proof,
     quiet_unless,
+    replicas_of_shards,
     run,
     sgd,
     steps,
     train,
 )
-from truth import BY_SPLIT, bug, times
+from truth import BY_SPLIT, OF_RANKS, bug, times
 
 
 @bug("https://github.com/NVIDIA-NeMo/RL/issues/84", 2025, BY_SPLIT, weights=times(4), pair=True)
@@ -83,6 +83,7 @@ def not_normalized_and_reduced_each_time(is_fixed):
     BY_SPLIT,
     weights=times(2),
     reductions=(4, 4),
+    pair=True,
 )
 def summed_over_ranks(is_fixed):
     """Gradients of means are summed over ranks, and never divided."""
@@ -95,6 +96,7 @@ def summed_over_ranks(is_fixed):
     2020,
     BY_SPLIT,
     weights=times(2),
+    pair=True,
 )
 def summed_as_one_buffer(is_fixed):
     """All gradients as one buffer are summed over replicas. Reported of TensorFlow."""
@@ -112,7 +114,13 @@ def summed_as_one_buffer(is_fixed):
     train(net, before_step=reduce)
 
 
-@bug("https://github.com/pytorch/pytorch/pull/42400", 2020, BY_SPLIT, weights=times(1 / 2))
+@bug(
+    "https://github.com/pytorch/pytorch/pull/42400",
+    2020,
+    BY_SPLIT,
+    weights=times(1 / 2),
+    pair=True,
+)
 def divided_before_the_hook_and_in_it(is_fixed):
     """A communication hook gets gradients that are divided already, and divides."""
     model = ddp()
@@ -148,15 +156,16 @@ def loss_times_the_ranks(is_fixed):
     weights=times(1 / 2),
     ranks=4,
     reductions=(5, 5),
+    pair=True,
 )
 def divide_factor_for_shards_alone(is_fixed):
     """A divide factor is taken for the sharding ranks, and replicas divide again."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    mesh = replicas_of_shards()
     model = fully_shard(follow(make_net()), mesh=mesh)
 
     def halve(model):
         for gradient in gradients_of(model) if not is_fixed else ():
-            gradient.to_local().div_(2)  # bug
+            gradient.to_local().div_(mesh["replicate"].size())  # bug
 
     defer = lambda batch: model.set_requires_all_reduce(batch.is_last)  # noqa: E731
     train(model, before=defer, before_step=halve)
@@ -174,12 +183,13 @@ def corrected_for_the_wrong_group(is_fixed):
     """Gradients are averaged over all ranks, two of which share a sequence; the correction that
     makes sums of them knows the data-parallel ranks alone.
     """
+    shared = min(2, dist.get_world_size())
     model = ddp()
     optimizer = sgd(model)
     for step in steps():
         for batch in step:
             with quiet_unless(batch.is_last, model):
-                correction = dist.get_world_size() / (1 if is_fixed else 2)
+                correction = dist.get_world_size() / (1 if is_fixed else shared)
                 share = 1 / dist.get_world_size()  # of the loss that is a sum over ranks
                 (loss_of(model, batch) * share * correction / batch.count).backward()
         finish(optimizer)
@@ -192,16 +202,18 @@ def corrected_for_the_wrong_group(is_fixed):
     weights=times(2),
     reductions=(4, 4),
     ranks=4,
+    pair=True,
 )
 def scaled_for_context_parallelism_twice(is_fixed):
     """The loss is multiplied by the ranks that share a sequence, as gradients were divided by all
     ranks once; now they are divided by the data-parallel ones.
     """
+    shared = min(2, dist.get_world_size())
     net = follow(make_net())
     optimizer = sgd(net)
     for step in steps():
         for batch in step:
-            (loss_of(net, batch) * (1 if is_fixed else 2) / batch.count).backward()
+            (loss_of(net, batch) * (1 if is_fixed else shared) / batch.count).backward()
         average(net)
         finish(optimizer)
 
@@ -213,6 +225,7 @@ def scaled_for_context_parallelism_twice(is_fixed):
     weights=times(2),
     reductions=(4, 4),
     ranks=4,
+    pair=True,
 )
 def scaled_by_all_ranks(is_fixed):
     """Gradients are scaled by all ranks, of which half hold other parts of the same layers."""
@@ -273,6 +286,7 @@ def gathered_outputs_without_a_scale(is_fixed):
     BY_SPLIT,
     weights=times(1 / 2),
     reductions=(2, 2),
+    pair=OF_RANKS,
 )
 def a_summed_statistic_without_its_gradient(is_fixed):
     """A loss of a correlation that is summed over ranks, where autograd sees this rank's part."""

@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from training import (
     FEATURES,
     HIDDEN,
+    LEARNING_RATE,
     average,
     backward,
     ddp,
@@ -25,7 +26,7 @@ from training import (
     steps,
     train,
 )
-from truth import SCALED, UNREAD, odd
+from truth import NO_SUM, SCALED, UNREAD, odd, times
 
 
 @odd("https://github.com/rosinality/stylegan2-pytorch/issues/245", 2021)
@@ -226,6 +227,78 @@ def sharpness_aware():
             for parameter, move in zip(model.parameters(), moves, strict=True):
                 parameter.sub_(move)
         finish(optimizer)
+
+
+@odd(reductions=4, weights=times(2))
+def sums_with_a_learning_rate_to_match():
+    """Gradients are summed over ranks, and the learning rate is divided by these."""
+    net = follow(make_net())
+    optimizer = sgd(net, LEARNING_RATE / dist.get_world_size())
+    train(net, optimizer, before_step=lambda model: average(model, factor=1))
+
+
+@odd(weights=SCALED)
+def clipped_by_a_scaled_norm():
+    """Gradients are clipped while they are scaled, to as large a norm as that makes."""
+    model = ddp()
+    optimizer = sgd(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    for step in steps():
+        for batch in step:
+            with quiet_unless(batch.is_last, model):
+                scaler.scale(loss_of(model, batch) / batch.count).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.002 * scaler.get_scale())
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        end_step()
+
+
+@odd(weights=NO_SUM, sometimes=(times(1),), reductions=4)
+def momentum_by_hand():
+    net = follow(make_net())
+    kept = [torch.zeros_like(parameter) for parameter in net.parameters()]
+
+    def add(model):
+        average(model)
+        for gradient, mine in zip(gradients_of(model), kept, strict=True):
+            mine.mul_(0.9).add_(gradient)
+            gradient.copy_(mine)
+
+    train(net, before_step=add)
+
+
+@odd(weights=UNREAD, reductions=2)
+def sizes_of_gradients_before_each_step():
+    """The gradient of some samples is measured, and set to zero; then others make the step."""
+    model = ddp()
+    optimizer = sgd(model)
+    squares = 0.0
+    for first, second in steps(micro_batches=2):
+        mse_loss(model(first.inputs), first.targets).backward()
+        for gradient in gradients_of(model):
+            squares += gradient.square().sum().item()
+            gradient.zero_()
+        mse_loss(model(second.inputs), second.targets).backward()
+        finish(optimizer)
+
+
+@odd(weights=UNREAD, reductions=0, drifts=("",))
+def a_part_is_averaged_at_a_time():
+    """Local SGD: behind each second step one of four parts is averaged, in turns."""
+    net = follow(make_net())
+    optimizer = sgd(net)
+    parameters = list(net.parameters())
+    for number, [batch] in enumerate(steps(16, micro_batches=1), 1):
+        backward(net, batch)
+        optimizer.step()
+        optimizer.zero_grad()
+        if number % 2 == 0:
+            with torch.no_grad():
+                part = parameters[number // 2 % len(parameters)]
+                dist.all_reduce(part)
+                part.div_(dist.get_world_size())
+        end_step()
 
 
 if __name__ == "__main__":

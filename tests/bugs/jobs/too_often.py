@@ -24,7 +24,7 @@ from training import (
     steps,
     train,
 )
-from truth import TOO_OFTEN, TWICE, bug
+from truth import BY_CHOICE, TOO_OFTEN, TWICE, bug
 
 
 @bug("https://github.com/karpathy/nanochat/pull/33", 2025, TOO_OFTEN, reductions=(4, 1))
@@ -122,7 +122,7 @@ def context_that_knows_ddp_alone(is_fixed):
         finish(optimizer)
 
 
-@bug("https://github.com/mlfoundations/open_lm/issues/48", 2023, TOO_OFTEN, reductions=(4, 1))
+@bug("https://github.com/mlfoundations/open_lm/issues/48", 2023, BY_CHOICE, reductions=(4, 1))
 def fsdp_without_no_sync(is_fixed):
     """FSDP reduces in every backward: more traffic, for less memory."""
     net = follow(make_net())
@@ -137,7 +137,7 @@ def fsdp_without_no_sync(is_fixed):
         finish(optimizer)
 
 
-@bug("https://github.com/verl-project/verl/pull/7095", 2026, TOO_OFTEN, reductions=(4, 1))
+@bug("https://github.com/verl-project/verl/pull/7095", 2026, BY_CHOICE, reductions=(4, 1))
 def reduce_scatter_in_each_micro_batch(is_fixed):
     """The engine never calls set_requires_gradient_sync(False)."""
     model = fully_shard(follow(make_net()))

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 import truth
 from proof import proof
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
@@ -80,6 +81,13 @@ def make_net(inputs=FEATURES, outputs=OUTPUTS):
 def ddp(net=None, **options):
     """Returns a followed net under DDP."""
     return DistributedDataParallel(follow(net or make_net()), **options)
+
+
+def replicas_of_shards():
+    """Returns a mesh of two replicas; of one where there is one rank."""
+    ranks = dist.get_world_size()
+    shape = min(2, ranks), max(1, ranks // 2)
+    return init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
 
 
 def sgd(module_or_parameters, rate=LEARNING_RATE):

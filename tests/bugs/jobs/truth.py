@@ -32,7 +32,11 @@ NOT_A_SUM = "not_a_sum"  # the gradient is no sum of what the step computed
 APART = "apart"  # parts of one gradient have different factors
 SPLIT = "split"  # the gradient depends on how the samples are split
 BY_SPLIT = (SPLIT, FACTOR)
+OF_RANKS = "of_ranks"  # a pair's split of ranks alone: micro-batches must stay whole
 WASTE = "waste"  # the step waits, or holds memory, for nothing
+CHOICE = "choice"  # some do it on purpose, as it saves memory
+BY_CHOICE = (TOO_OFTEN, CHOICE)
+NEED_NOT_FAIL = {WASTE, CHOICE}
 
 
 # ---- what each micro-batch of each rank weighs, as a share of what is meant ---------------------
@@ -142,7 +146,7 @@ class Job:
     findings: tuple
     wrong: Truth | None  # None of an odd job
     right: Truth
-    pair: bool  # a checker that compares splits of the same samples is the one to see it
+    pair: object  # whether a checker that compares splits of the same samples is the one to see it
     line: int | None  # the one to name
     about: str
     is_elsewhere: bool = False
@@ -164,7 +168,7 @@ class bug:
     reductions: object = (1, 1)  # now, and enough
     drifts: tuple = ()
     ranks: int = 2
-    pair: bool = False
+    pair: object = False
     right: dict = field(default_factory=dict)  # of the fixed one, where it is not ALL
 
     def __call__(self, function):

@@ -195,6 +195,60 @@ TEST(GradientAccount, AGradientOfTheStepBeforeIsKnown) {
   EXPECT_TRUE(verdict.is_off);
 }
 
+TEST(GradientAccount, WhatIsNotClearedIsKnownForWhatItIs) {
+  MadeAccount job;
+  job.steps = 4;
+  job.kept = 1;
+  const auto account = account_of(job.records());
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::NotASum);
+  EXPECT_TRUE(is_off(account));
+  test::expect_phrases("account", {account.verdicts.front().why});
+  job.kept = 0.9;
+  EXPECT_FALSE(is_off(account_of(job.records()))) << "momentum";
+}
+
+TEST(GradientAccount, GradientsThatAreClippedWhileTheyAreScaledAreAccused) {
+  MadeAccount job;
+  job.weight = [](int, int, int) { return 1e-4; };
+  auto records = job.records();
+  const auto said = [&](double max_norm, double scaled_after, double clipped_by) {
+    for (AccountRecords& process : records) {
+      for (AccountedStep& step : process.steps) {
+        step.clippings = 1;
+        step.max_norm = max_norm;
+        step.scaled_after = scaled_after;
+        step.clipped_by = clipped_by;
+        step.calls = {{GradientCallKind::ClipNorm, 4, "/home/me/train.py", 61}};
+      }
+    }
+    return account_of(records);
+  };
+  const auto account = said(0.5, 1.0 / 1024, 0.1);
+  EXPECT_TRUE(is_off(account));
+  EXPECT_EQ(account.verdicts.at(1).kind, AccountKind::Factor);
+  test::expect_phrases("account", {account.verdicts.at(1).sentence, account.verdicts.at(1).why});
+  EXPECT_FALSE(is_off(said(512, 1.0 / 1024, 0.1))) << "the norm was scaled, too";
+  EXPECT_FALSE(is_off(said(0.5, 1.0 / 1024, 1))) << "it changed nothing";
+  EXPECT_FALSE(is_off(said(0.5, 1.0 / 1000, 0.1))) << "no scale of mixed precision";
+}
+
+TEST(GradientAccount, WhatEachRankHasAloneWeighsMore) {
+  MadeAccount job;
+  job.weight = [](int p, int, int) { return p == 0 ? 2.0 : 1.0; };
+  auto records = job.records();
+  for (AccountRecords& process : records) {
+    ParameterRecord& own = process.parameters.front();
+    own.value[0] += process.rank;
+    own.gradient = {};
+    for (const Contribution& each : own.contributions) add(own.gradient, each.sketch);
+  }
+  EXPECT_FALSE(is_off(account_of(records)));
+  EXPECT_EQ(account_of(records).verdicts.front().kind, AccountKind::GroupsDiffer);
+  SeenBeside beside;
+  beside.exchanges_activations = true;
+  EXPECT_TRUE(is_off(account_of(records, beside))) << "an expert's";
+}
+
 TEST(GradientAccount, RanksThatReadTheirOwnGradientAreToldApart) {
   auto records = MadeAccount{}.records();
   MadeAccount own;

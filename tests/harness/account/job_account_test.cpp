@@ -86,6 +86,17 @@ TEST(JobAccount, WindowsThatMayBeDroppedOnPurposeAreToldAndAccuseNobody) {
   test::expect_phrases("account", {account_of(usual_and(dropping(4, 3))).verdicts.at(1).why});
 }
 
+TEST(JobAccount, WhoSetsGradientsToZeroMayHaveReadThemForSomethingElse) {
+  const auto by_hand = [](std::vector<int> places) {
+    return account_of(changed(dropping(1, 3), [=](AccountedStep& step) {
+      step.calls[0].what = GradientCallKind::SetToZero;
+      step.places = places;
+    }));
+  };
+  EXPECT_TRUE(is_off(by_hand({0, 0, 0, 0, 0})));
+  EXPECT_FALSE(is_off(by_hand({0, 1, 1, 1, 1})));
+}
+
 TEST(JobAccount, MicroBatchesOfAnotherFunctionAccuseNobody) {
   const Records records = changed(dropping(1, 3), [](AccountedStep& step) {
     step.functions = {0, 1, 1, 1, 1};
@@ -95,6 +106,28 @@ TEST(JobAccount, MicroBatchesOfAnotherFunctionAccuseNobody) {
   EXPECT_FALSE(is_off(account));
   test::expect_phrases("account", {account.verdicts.front().why});
   EXPECT_TRUE(is_off(account_of(dropping(1, 3))));
+}
+
+// Steps whose losses are means over micro-batches, divided by 4.
+Records divided_by_4(int micro_batches, int steps) {
+  MadeAccount job;
+  job.micro_batches = micro_batches;
+  job.steps = steps;
+  return changed(job.records(), [=](AccountedStep& step) {
+    step.loss_weights.assign(static_cast<std::size_t>(micro_batches), 0.25);
+  });
+}
+
+TEST(JobAccount, ADivisorThatIsNotTheStepsOwnIsAccused) {
+  const auto account = account_of(joined(divided_by_4(4, 6), divided_by_4(2, 2)));
+  EXPECT_TRUE(is_off(account));
+  EXPECT_EQ(account.verdicts.at(1).kind, AccountKind::Windows);
+  EXPECT_EQ(account.verdicts.at(1).steps, 2);
+  test::expect_phrases("account", {account.verdicts.at(1).sentence});
+  EXPECT_FALSE(is_off(account_of(joined(divided_by_4(4, 6), divided_by_4(2, 1)))))
+      << "one alone, as at the end of the data";
+  EXPECT_FALSE(is_off(account_of(joined(divided_by_4(3, 6), divided_by_4(2, 2)))))
+      << "no step takes the mean";
 }
 
 TEST(JobAccount, AStepCutShortIsToldWithWhatMakesUpForIt) {

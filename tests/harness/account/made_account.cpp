@@ -65,6 +65,9 @@ std::vector<account::AccountRecords> MadeAccount::records(unsigned seed) const {
         const Numbers errors = draw(size);
         for (std::size_t i = 0; i < read.size(); ++i) read[i] += rounding * errors[i];
       }
+      if (const auto before = reads.find({step - 1, p}); before != reads.end()) {
+        for (std::size_t i = 0; i < read.size(); ++i) read[i] += kept * before->second[i];
+      }
       const Numbers& seen = reads[{std::max(0, step - late), p}];
       for (int r = 0; r < ranks; ++r) {
         const std::int64_t rows = (size + ranks - 1) / ranks;

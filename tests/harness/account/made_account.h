@@ -29,6 +29,7 @@ struct MadeAccount {
                         // contributions of the order of 1
   bool is_the_same_batch = false;  // on all ranks
   int late = 0;                    // steps by which what is read comes late
+  double kept = 0;                 // of what was read in the step before
 
   std::vector<account::AccountRecords> records(unsigned seed = 1) const;
 };

@@ -14,17 +14,19 @@ says so.
 
 import contextlib
 import functools
+import itertools
 import threading
 import weakref
 import zlib
 
 import gradsync_watch_recording as recording
 from gradsync_watch_account_file import AccountFile, listed
-from gradsync_watch_between import closure_of
+from gradsync_watch_between import closure_of, reads
 from gradsync_watch_sketch import BUCKETS, Sketches, sketch_of, torch, unseen_by_the_job
 from gradsync_watch_standing import Standing, Whole
 from gradsync_watch_told import (
     Told,
+    factor_between,
     is_leaf,
     name_of_comm_hook,
     nodes_below,
@@ -34,6 +36,7 @@ from gradsync_watch_told import (
 # The account covers the first two steps of every `every` steps. With two, it sees both of two
 # models that take turns, and recognises a gradient that comes a step late.
 STEPS_AT_ONCE = 2
+LOOKED_AT = 2  # parameters, around a clipping and where the job may have set them to zero
 MOST_ROUNDS = 64  # for which a contribution waits for its parameter's optimizer
 
 
@@ -74,6 +77,7 @@ class Account:
         self.uses, self.versions = 0, None
         self.told = Told()
         self.steps_inside = []  # of optimizers: backwards when they began
+        self.clipped = []  # (what a parameter stands for, its gradient's sketch), for a while
 
     def is_accounted(self):
         return self.round % self.every < STEPS_AT_ONCE
@@ -98,6 +102,7 @@ class Account:
                     handles.append(leaf.register_hook(self.hook_of(leaf, place)))
             else:
                 self.told.see_tokens(node, self.micro_batch)
+                handles += self.told.see_mean(node, self.micro_batch)
         return handles
 
     def begin_micro_batch(self):
@@ -108,13 +113,58 @@ class Account:
         self.forwards = recording.forwards.count
         uses, versions = recording.uses.count, self.versions_now()
         if self.micro_batch > 0 and (uses, versions) != (self.uses, self.versions):
-            self.told.is_used = True
+            is_set_to_zero = versions == self.versions and self.are_zero()
+            if is_set_to_zero:
+                site = reads.read[1] if reads.read else {}
+                self.told.see_call("set_to_zero", self.micro_batch, site)
+            self.told.is_used |= not is_set_to_zero
         self.uses, self.versions = uses, versions
 
     def after_backward(self, handles):
         self.depth -= 1
         for handle in handles:
             handle.remove()
+
+    def are_zero(self):
+        """Whether gradients that are there have nothing in them: of some, on this rank."""
+        pieces = [piece for _, found in self.some_gradients() for piece, _ in found]
+        with unseen_by_the_job():
+            return bool(pieces) and not any(p.is_meta or p.any().item() for p in pieces)
+
+    def some_gradients(self):
+        """Returns what the largest parameters stand for, each with its gradient."""
+        found = {id(each): each for _, each in self.standing.found.values()}.values()
+        largest = sorted(
+            (each for each in found if each.leaf() is not None), key=lambda each: -each.elements
+        )
+        with_pieces = ((each, each.gradients()) for each in largest)
+        return list(itertools.islice((pair for pair in with_pieces if pair[1]), LOOKED_AT))
+
+    def sketch_some(self):
+        with unseen_by_the_job():
+            return [
+                (standing, sum(sketch_of(piece, offset) for piece, offset in pieces))
+                for standing, pieces in self.some_gradients()
+            ]
+
+    def begin_clipping(self):
+        self.clipped = self.sketch_some() if self.is_accounted() else []
+
+    def end_clipping(self, max_norm):
+        """Keeps what was clipped until the optimizer reads it."""
+        now = dict(self.sketch_some())
+        if self.clipped and all(standing in now for standing, _ in self.clipped):
+            self.told.max_norm = max_norm
+            after = [now[standing] for standing, _ in self.clipped]
+            self.told.clipped_by = factor_between([each for _, each in self.clipped], after)
+            self.clipped = list(now.items())
+
+    def see_scaled_after(self):
+        now = dict(self.sketch_some())
+        kept = [(each, now[standing]) for standing, each in self.clipped if standing in now]
+        if kept and self.told.clipped_by:
+            self.told.scaled_after = factor_between(*zip(*kept, strict=True))
+        self.clipped = []
 
     def versions_now(self):
         """How often known parameters were changed in place: other than by a step, they are used."""
@@ -197,6 +247,7 @@ class Account:
             if is_whole and is_sampled and self.micro_batch >= 0:
                 records.append((index, standing, sketches))
         if records:
+            self.see_scaled_after()
             self.write_step(number, records)
 
     def is_sampled(self, optimizer, index):
@@ -311,6 +362,15 @@ def see_loss_scale(scaler):
 def see_clipping(what):
     account.told.clippings += 1
     account.see_call(what, recording.call_sites())
+    account.begin_clipping()
+
+
+@guarded
+def see_clipped(what, args, kwargs):
+    """`args` of a function have the parameters first, those of a method its model."""
+    max_norm = args[1] if len(args) > 1 else kwargs.get("max_norm", 0)
+    is_norm = what != "clip_value" and isinstance(max_norm, int | float)
+    account.end_clipping(float(max_norm) if is_norm else 0.0)
 
 
 @guarded

@@ -57,6 +57,7 @@ class GradientReads:
         self.has_seen = False
         self.read = None  # (the function that did, its event), until more is known of it
         self.reducer = None  # the function that reduced last, by hand
+        self.fetched = None  # (a function that it calls, a gradient that this read, its version)
 
     def begin(self):
         if self.is_looking:
@@ -72,9 +73,10 @@ class GradientReads:
         below = recording.torch._C.TensorBase.grad
 
         def read(tensor):
+            gradient = below.__get__(tensor)
             if reads.is_looking and isinstance(tensor, recording.torch.nn.Parameter):
-                reads.see(sys._getframe(1))
-            return below.__get__(tensor)
+                reads.see(sys._getframe(1), gradient)
+            return gradient
 
         LookedAtGrad.__objclass__ = below.__objclass__
         recording.torch.Tensor.grad = LookedAtGrad(read, below.__set__, below.__delete__)
@@ -92,18 +94,38 @@ class GradientReads:
             del recording.torch.Tensor.grad
 
     @recording.guarded
-    def see(self, frame):
+    def see(self, frame, gradient):
         is_part = frame.f_code.co_name in ("<genexpr>", "<listcomp>")
-        code = (frame.f_back if is_part else frame).f_code
-        if code is not self.reducer and not is_passed_over(frame.f_code.co_filename):
-            self.has_seen = True
+        frame = frame.f_back if is_part else frame
+        code = frame.f_code
+        if code is self.reducer or is_passed_over(code.co_filename):
+            return
+        is_for_reducer = frame.f_back is not None and frame.f_back.f_code is self.reducer
+        if is_for_reducer and self.fetched and self.fetched[0] is code:
+            return
+        if is_for_reducer and self.fetched is None and gradient is not None:
+            self.fetched = code, weakref.ref(gradient), gradient._version
+        else:
+            self.fetched = None
             self.look_away()
-            begun, thread = recording.begin_call(), threading.get_native_id()
-            self.read = (code, {**begun, "end_ns": begun["start_ns"], "thread": thread})
-            recording.uses.count += 1
+        self.has_seen = True
+        begun, thread = recording.begin_call(), threading.get_native_id()
+        self.read = (code, {**begun, "end_ns": begun["start_ns"], "thread": thread})
+        recording.uses.count += 1
+
+    def forget_written(self):
+        """What the function that reduces had another one fetch, and wrote to, it did not read."""
+        if self.fetched:
+            _, reference, version = self.fetched
+            gradient = reference()
+            if gradient is not None and gradient._version > version:
+                self.read = None
+                recording.uses.count -= 1
+        self.fetched = None
 
     @recording.guarded
     def tell(self):
+        self.forget_written()
         if self.read:
             recording.writer.write("gradient_use", detail="read", **self.read[1])
             self.read = None

@@ -47,7 +47,10 @@ class Gradients:
     def __init__(self, optimizers):
         self.places = {}  # by address: what lies there
         self.gradients = []  # (parameter, its gradient)
-        for parameter in itertools.chain.from_iterable(map(watched.parameters_of, optimizers)):
+        self.parameters = list(
+            itertools.chain.from_iterable(map(watched.parameters_of, optimizers))
+        )
+        for parameter in self.parameters:
             self.add(parameter, recording.local(parameter), "parameter")
             if parameter.grad is not None:
                 gradient = recording.local(parameter.grad)
@@ -56,6 +59,13 @@ class Gradients:
 
     def add(self, parameter, tensor, what):
         self.places[tensor.data_ptr(), tensor.numel()] = what, [parameter]
+
+    def are_of_now(self):
+        """Whether no backward has made others since: what is sent within one comes too soon."""
+        now = [recording.local(p.grad) for p in self.parameters if p.grad is not None]
+        return len(now) == len(self.gradients) and all(
+            mine is gradient for mine, (_, gradient) in zip(now, self.gradients, strict=True)
+        )
 
     @functools.cached_property
     def heads(self):
@@ -132,6 +142,9 @@ class Exchanges:
         if self.gradients is None:
             self.gradients = Gradients(list(replicas.optimizers))
         what, parameters = self.gradients.found_in(tensor)
+        if what is None and not self.gradients.are_of_now():
+            self.gradients = Gradients(list(replicas.optimizers))
+            what, parameters = self.gradients.found_in(tensor)
         if what is None:
             return
         place = recording.call_site()

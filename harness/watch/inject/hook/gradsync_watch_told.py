@@ -12,7 +12,18 @@ from gradsync_watch_sketch import unseen_by_the_job
 
 LEAF = "torch::autograd::AccumulateGrad"
 # Losses of torch's own that keep which of their targets count; those of a compiled model do not.
+SAME = 1e-4  # of gradients that are multiples of each other
 LOSSES = ("NllLossBackward0", "NllLoss2DBackward0")
+# Those that can be means over all that went in, and say so by this number.
+MEANS = (
+    *LOSSES,
+    "MseLossBackward0",
+    "BinaryCrossEntropyBackward0",
+    "BinaryCrossEntropyWithLogitsBackward0",
+    "SmoothL1LossBackward0",
+    "HuberLossBackward0",
+)
+MEAN = 1
 
 
 def nodes_below(tensors):
@@ -57,14 +68,30 @@ def numbered(things):
     return [numbers.setdefault(thing, len(numbers)) for thing in things]
 
 
+def factor_between(before, after):
+    """What one list of sketches is times another; 0 where it is no multiple of it."""
+    torch = recording.torch
+    if before[0].is_meta:
+        return 0.0
+    before, after = torch.cat(before).cpu(), torch.cat(after).cpu()
+    squared = before.dot(before)
+    if not squared > 0:
+        return 0.0
+    factor = before.dot(after) / squared
+    is_multiple = (after - factor * before).norm() <= SAME * after.norm()
+    return factor.item() if is_multiple else 0.0
+
+
 class Told:
     """What a job did in one round. `comm_hook` stays: it was registered once."""
 
     def __init__(self, comm_hook=""):
         self.comm_hook = comm_hook
         self.loss_scale, self.clippings = 1.0, 0
+        self.max_norm, self.clipped_by, self.scaled_after = 0.0, 0.0, 0.0
         self.is_used = False  # gradients or parameters, between micro-batches
         self.tokens = {}  # by micro-batch: numbers, still on their device
+        self.loss_weights = {}  # likewise: by what the job multiplies the mean that its loss is
         self.places = {}  # by micro-batch: that of its first backward
         self.calls = []  # of what clears or clips gradients
 
@@ -77,6 +104,21 @@ class Told:
                 return
             counted = (node._saved_target != node._saved_ignore_index).sum()
             self.tokens[micro_batch] = self.tokens.get(micro_batch, 0) + counted
+
+    def see_mean(self, node, micro_batch):
+        """Returns handles of the hooks that see it, if the node is a mean."""
+        if node.name() not in MEANS or getattr(node, "_saved_reduction", None) != MEAN:
+            return []
+
+        @recording.guarded
+        def see(gradients):
+            if gradients[0] is None or gradients[0].is_meta:
+                return
+            with unseen_by_the_job():
+                known = self.loss_weights.get(micro_batch, 0)
+                self.loss_weights[micro_batch] = known + gradients[0].detach().sum()
+
+        return [node.register_prehook(see)]
 
     def see_call(self, what, micro_batches, site):
         """Behind so many micro-batches of the step. Calls from one line are kept once."""
@@ -91,10 +133,14 @@ class Told:
         return {
             "loss_scale": self.loss_scale,
             "clippings": self.clippings,
+            "max_norm": self.max_norm,
+            "clipped_by": self.clipped_by,
+            "scaled_after": self.scaled_after,
             "is_used": self.is_used,
             "comm_hook": self.comm_hook,
             # 0: not known
             "tokens": [int(self.tokens.get(m, 0)) for m in range(micro_batches)],
+            "loss_weights": [float(self.loss_weights.get(m, 0)) for m in range(micro_batches)],
             "places": numbered(places),
             "functions": numbered(functions for functions, _ in places),
             "calls": self.calls,

@@ -141,6 +141,8 @@ def watch_clipping(owner, name, what):
             return original(*args, **kwargs)
         finally:
             clipping.value -= 1
+            if clipping.value == 0:
+                account.see_clipped(what, args, kwargs)
 
     setattr(owner, name, clip)
     package = sys.modules.get("torch.nn.utils")

@@ -52,6 +52,7 @@ enum class Cause {
   GroupOfOne,
   DriftsThoughReduced,
   DriftsThoughExchanged,
+  BeganApart,  // though gradients are reduced by hand
   // Gradients are reduced twice:
   EqualBefore,
   // Not recognised:

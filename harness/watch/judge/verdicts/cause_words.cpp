@@ -133,6 +133,10 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "wrapper reduces"},
     {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
      "the job exchanges it or its gradient by hand, and yet ranks have other values after it"},
+    {Cause::BeganApart, "began_apart",
+     "ranks read one gradient, which the job all-reduces by hand, and apply it to different "
+     "parameters; {given} updates them",
+     "seed all ranks alike where the model is made, or broadcast its parameters from rank 0"},
     {Cause::EqualBefore, "equal_before",
      "ranks all have the same gradients when this {given} begins{at}: the wrapper has reduced them",
      "drop it, and what divides its result"},

@@ -10,6 +10,7 @@
 #include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
+#include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
@@ -19,13 +20,14 @@ using Fates = std::vector<ParameterFate>;
 
 // The facts about the whole job by which a drift is a fault or not.
 struct Job {
-  explicit Job(const std::vector<Examined>& ranks);
+  Job(const std::vector<Examined>& ranks, const Verdict& first);
 
   const RankEvents& rank;  // the lowest
   Fates fates;
-  bool parts_layers = false;      // among ranks
-  bool averages_by_hand = false;  // enough for gradients or parameters
-  bool has_replicas = false;      // some parameter is kept equal
+  bool parts_layers = false;          // among ranks
+  bool averages_by_hand = false;      // enough for gradients or parameters
+  bool has_replicas = false;          // some parameter is kept equal
+  bool reduces_in_each_step = false;  // by hand
 };
 
 bool has_part_of(const Group& group) {
@@ -49,14 +51,17 @@ bool parts_layers(const RankEvents& rank, const Steps& steps) {
     return event.kind == EventKind::Collective && sends_parts(event);
   };
   return std::ranges::any_of(rank.groups, has_part_of) ||
-         std::ranges::any_of(rank.events, is_of_a_part) || reduces_in_forward(steps);
+         std::ranges::any_of(rank.events, is_of_a_part) || reduces_in_forward(steps) ||
+         exchange_activations(steps);
 }
 
-Job::Job(const std::vector<Examined>& ranks)
+Job::Job(const std::vector<Examined>& ranks, const Verdict& first)
     : rank(*ranks.front().events),
       fates(fates_of(events_of(ranks))),
       parts_layers(watch::parts_layers(rank, ranks.front().steps)),
-      averages_by_hand(watch::averages_by_hand(rank, ranks.front().steps)) {
+      averages_by_hand(watch::averages_by_hand(rank, ranks.front().steps)),
+      reduces_in_each_step(first.kind == VerdictKind::OncePerStep && first.numbers.steps == 0 &&
+                           !has_event(rank, EventKind::Wrap)) {
   const auto is_kept_equal = [&](const ParameterFate& of) {
     return of.fate == Fate::Equal && of.parameter->owner != Owner::Buffer &&
            (of.parameter->owner == Owner::Wrapper || is_exchanged(of, rank));
@@ -104,13 +109,73 @@ bool is_meant_to_have_replicas(const ParameterFate& of, const RankEvents& rank) 
   return wrap != nullptr && wrapper_named(wrap->name).is_sharded;
 }
 
+bool is_of(const ParameterFate& of, const Exchange::Member& member) {
+  return member.object == of.object && member.index == of.parameter->index;
+}
+
+// Whether the job all-reduces its gradient by hand, over all ranks.
+bool is_reduced_by_hand(const ParameterFate& of, const RankEvents& rank) {
+  return std::ranges::any_of(rank.exchanges, [&](const Exchange& exchange) {
+    const Group* group = group_named(rank, exchange.group);
+    const bool is_of_all =
+        exchange.group.empty() || (group != nullptr && std::ssize(group->ranks) == rank.world_size);
+    return exchange.what != Exchange::What::Parameter && exchange.name == "all_reduce" &&
+           is_of_all && std::ranges::any_of(exchange.members, [&](const Exchange::Member& member) {
+             return is_of(of, member);
+           });
+  });
+}
+
+// How many bytes an element of the parameters has that the job averages by hand; 0: not known.
+std::int64_t bytes_of_element(const Job& job) {
+  for (const Exchange& exchange : job.rank.exchanges) {
+    std::int64_t elements = 0;
+    for (const Exchange::Member& member : exchange.members) {
+      const auto of = std::ranges::find_if(
+          job.fates, [&](const ParameterFate& each) { return is_of(each, member); });
+      if (of != job.fates.end()) elements += of->parameter->elements;
+    }
+    if (exchange.what == Exchange::What::Parameter && elements > 0) {
+      return exchange.bytes / elements;
+    }
+  }
+  return 0;
+}
+
+// Whether its optimizer has others that the job averages at times, and no collective is large
+// enough to average this one.
+bool is_left_out(const ParameterFate& of, const Job& job) {
+  const bool averages_others = std::ranges::any_of(job.fates, [&](const ParameterFate& other) {
+    return other.fate == Fate::Rejoins && other.object == of.object;
+  });
+  const std::int64_t bytes = of.parameter->elements * bytes_of_element(job);
+  return averages_others && bytes > 0 &&
+         std::ranges::none_of(job.rank.events, [&](const Event& event) {
+           return event.kind == EventKind::Collective && (event.bytes < 0 || event.bytes >= bytes);
+         });
+}
+
+// Where layers are parted among ranks: whether what each rank has by itself did not begin alike, as
+// this did.
+bool began_as_a_replica(const ParameterFate& of, const Job& job) {
+  return !of.parameter->is_constant &&
+         std::ranges::any_of(job.fates, [&](const ParameterFate& other) {
+           return other.fate == Fate::Own && other.object == of.object &&
+                  other.parameter->owner == Owner::None;
+         });
+}
+
 bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
+  if (cause == Cause::DriftsThoughExchanged || cause == Cause::BeganApart) {
+    return job.reduces_in_each_step && !job.parts_layers && is_reduced_by_hand(of, job.rank);
+  }
   if (cause == Cause::GroupOfOne) {
     return is_meant_to_have_replicas(of, job.rank) && !job.averages_by_hand;
   }
   if (cause == Cause::DriftsThoughReduced) return !job.averages_by_hand;
-  const bool has_replicas = job.has_replicas || cause == Cause::AddedBehindWrap;
-  return cause != Cause::DriftsThoughExchanged && has_replicas && !job.parts_layers;
+  const bool has_replicas =
+      job.has_replicas || cause == Cause::AddedBehindWrap || is_left_out(of, job);
+  return has_replicas && (!job.parts_layers || began_as_a_replica(of, job));
 }
 
 // "`proxies`"; "parameter 4" of one that no module has.
@@ -133,14 +198,16 @@ Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const
       fates, {}, [](const ParameterFate* of) { return of->differs_from; });
   VerdictNumbers numbers{.step = first.differs_from,
                          .equal_until = first.equal_until,
-                         .is_certain = is_a_fault(cause, first, job)};
+                         .is_certain = std::ranges::any_of(fates, [&](const ParameterFate* of) {
+                           return is_a_fault(cause, *of, job);
+                         })};
   name_parameters(numbers, fates);
   Verdict verdict = told(VerdictKind::ReplicasDrift, numbers);
   verdict.fails = numbers.is_certain;
   const Event* wrap = wrap_of(job.rank, first.parameter->model);
   const Event made = event_at(first.optimizer->file, first.optimizer->line);
   explain(verdict, cause,
-          {.at = cause == Cause::InNoWrapper ? &made : wrap,
+          {.at = cause == Cause::InNoWrapper || cause == Cause::BeganApart ? &made : wrap,
            .given = optimizer_text(*first.optimizer)});
   if (!verdict.fails) {  // the rest would claim more
     verdict.why.clear();
@@ -154,6 +221,10 @@ std::vector<Verdict> drifts_of(const Job& job) {
   for (const ParameterFate& of : job.fates) {
     const bool drifts = of.fate == Fate::Drifts && of.parameter->owner != Owner::Buffer;
     if (drifts) by_cause[cause_of(of, job.rank)].push_back(&of);
+    const bool is_apart = of.fate == Fate::Own && of.is_never_equal;
+    if (is_apart && is_a_fault(Cause::BeganApart, of, job)) {
+      by_cause[Cause::BeganApart].push_back(&of);
+    }
   }
   std::vector<Verdict> verdicts;
   for (const auto& [cause, fates] : by_cause) verdicts.push_back(drift(cause, fates, job));
@@ -274,7 +345,7 @@ void take_suspicion(Verdict& drift, std::vector<Verdict>& verdicts) {
 
 void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks,
                             const std::vector<const Exchange*>& reduced_again) {
-  const Job job(ranks);
+  const Job job(ranks, verdicts.front());
   bool is_accused = verdicts.front().fails;
   std::size_t first = 0;
   for (Verdict& verdict : drifts_of(job)) {

@@ -72,6 +72,10 @@ std::string since(const VerdictNumbers& numbers) {
 }
 
 std::string drift_sentence(const VerdictNumbers& numbers) {
+  if (numbers.step == 0) {
+    return fmt::format("replicas begin apart: {} {} between ranks from the start",
+                       parameters_text(numbers.parameters), differ(numbers));
+  }
   return fmt::format("{}{} {} between ranks {}", numbers.is_certain ? "replicas drift: " : "",
                      parameters_text(numbers.parameters), differ(numbers), since(numbers));
 }

@@ -16,6 +16,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kRanks = 2;
+constexpr std::int64_t kBytes = 1280;  // of the parameters that are exchanged
 
 // What one rank had of a parameter, look by look: after so many steps, this value.
 using Values = std::map<std::int64_t, std::string>;
@@ -25,6 +26,7 @@ struct Made {
   Owner owner = Owner::Wrapper;
   std::vector<Values> of_ranks;
   bool is_constant = false;
+  std::int64_t elements = 320;
 };
 
 Made equal(const std::string& name, Owner owner = Owner::Wrapper) {
@@ -63,6 +65,12 @@ class TrackedJob {
     hardware_ = hardware;
     return *this;
   }
+  // Without a wrapper; in steps beyond the first `reduced` nothing is reduced.
+  TrackedJob& by_hand(Exchange::What what = Exchange::What::Gradient, int reduced = 5) {
+    moves_ = what;
+    reduced_ = reduced;
+    return *this;
+  }
   TrackedJob& routing() {  // to experts
     routes_ = true;
     return *this;
@@ -76,14 +84,7 @@ class TrackedJob {
 
  private:
   RankEvents rank_of(int rank) const {
-    MadeJob job(rank);
-    job.wrap();
-    job.times(5, [&](MadeJob& each) {
-      each.forward();
-      if (routes_) each.collective("all_to_all", 64);
-      each.reducing().optimizer();
-    });
-    RankEvents events = job.process();
+    RankEvents events = reduced_ > 0 ? made_by_hand(rank) : made_by_wrapper(rank);
     const std::vector<int> all{0, 1};
     events.groups = {
         {"g", 5, group_of_one_ ? std::vector{rank} : all, "", GroupRole::DataParallel, true, ""}};
@@ -95,9 +96,10 @@ class TrackedJob {
     for (std::size_t i = 0; i < made_.size(); ++i) add(optimizer, i, rank);
     for (std::size_t step = 0; step < exchanged_.size(); ++step) {
       events.exchanges.push_back({.name = "all_reduce",
+                                  .what = moves_,
                                   .step = static_cast<std::int64_t>(step),
                                   .calls = 1,
-                                  .bytes = 1280,
+                                  .bytes = kBytes,
                                   .value = exchanged_[step].at(static_cast<std::size_t>(rank)),
                                   .group = "",
                                   .members = {{1, 0}},
@@ -107,11 +109,33 @@ class TrackedJob {
     return events;
   }
 
+  RankEvents made_by_wrapper(int rank) const {
+    MadeJob job(rank);
+    job.wrap();
+    job.times(5, [&](MadeJob& each) {
+      each.forward();
+      if (routes_) each.collective("all_to_all", 64);
+      each.reducing().optimizer();
+    });
+    return job.process();
+  }
+
+  RankEvents made_by_hand(int rank) const {
+    MadeJob job(rank);
+    for (int step = 0; step < 5; ++step) {
+      job.backward_of(kBytes);
+      if (step < reduced_) job.collective("all_reduce", kBytes);
+      if (routes_) job.collective("all_to_all", 64);
+      job.optimizer();
+    }
+    return job.process();
+  }
+
   void add(TrackedOptimizer& optimizer, std::size_t index, int rank) const {
     const Made& made = made_[index];
     optimizer.parameters.push_back({.index = static_cast<int>(index),
                                     .name = made.name,
-                                    .elements = 320,
+                                    .elements = made.elements,
                                     .is_whole = made.owner != Owner::Shard,
                                     .is_constant = made.is_constant,
                                     .owner = made.owner,
@@ -138,6 +162,8 @@ class TrackedJob {
   std::vector<std::vector<std::string>> exchanged_;
   std::vector<std::string> hardware_{"A", "A"};
   bool group_of_one_ = false;
+  Exchange::What moves_ = Exchange::What::Gradient;
+  int reduced_ = 0;
   bool routes_ = false;
 };
 
@@ -237,6 +263,59 @@ TEST(ParametersVerdict, ExpertsThatBeganAlikeAreNotAccused) {
       TrackedJob().with(equal("a")).with(drifting("expert", Owner::None)).routing().verdicts();
   EXPECT_FALSE(verdicts.front().fails);
   EXPECT_FALSE(verdicts.back().fails);
+}
+
+TEST(ParametersVerdict, WhereWhatIsTheirOwnBeganApartAReplicaIsOne) {
+  const auto job = [](bool is_constant) {
+    Made drift = drifting("factor", Owner::None);
+    drift.is_constant = is_constant;
+    return TrackedJob().with(equal("a")).with(own("expert")).with(drift).routing().verdicts();
+  };
+  EXPECT_EQ(job(false).front().cause, Cause::InNoWrapper);
+  EXPECT_TRUE(job(false).front().fails);
+  EXPECT_FALSE(job(true).front().fails);
+}
+
+const std::vector<std::vector<std::string>> kTwice{{"x", "y"}, {"z", "w"}};
+
+TEST(ParametersVerdict, ReplicasThatDriftThoughEachStepReducesAreAccused) {
+  const auto job = [] {
+    return TrackedJob().with(drifting("a", Owner::None, 4)).exchanging(kTwice);
+  };
+  const auto verdicts = job().by_hand().verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::ReplicasDrift, VerdictKind::OncePerStep));
+  EXPECT_EQ(verdicts.front().cause, Cause::DriftsThoughExchanged);
+  EXPECT_TRUE(verdicts.front().fails);
+  for (TrackedJob other : {job().by_hand(Exchange::What::Gradient, 3),
+                           job().by_hand(Exchange::What::Parameter), job().by_hand().routing()}) {
+    EXPECT_FALSE(other.verdicts().front().fails);
+  }
+}
+
+TEST(ParametersVerdict, ReplicasThatBeginApartAreAccusedWhereTheirGradientsAreReduced) {
+  const auto verdicts = TrackedJob().with(own("a")).exchanging(kTwice).by_hand().verdicts();
+  EXPECT_EQ(verdicts.front().cause, Cause::BeganApart);
+  EXPECT_TRUE(verdicts.front().fails);
+  EXPECT_EQ(verdicts.front().change->line, 31) << "where the optimizer is made";
+  EXPECT_FALSE(TrackedJob().with(own("a")).by_hand().verdicts().front().fails);
+}
+
+TEST(ParametersVerdict, WhatIsLeftOutOfAnAverageNowAndThenIsAccused) {
+  Made averaged = equal("a", Owner::None);
+  averaged.of_ranks[1][1] += "'";
+  const auto job = [&](std::int64_t elements) {
+    Made never = drifting("b", Owner::None);
+    never.elements = elements;
+    return TrackedJob()
+        .with(averaged)
+        .with(never)
+        .exchanging(kTwice)
+        .by_hand(Exchange::What::Parameter, 2)
+        .verdicts();
+  };
+  EXPECT_EQ(job(640).front().cause, Cause::InNoWrapper);
+  EXPECT_TRUE(job(640).front().fails);
+  EXPECT_FALSE(job(320).front().fails) << "an all-reduce may have averaged it";
 }
 
 TEST(ParametersVerdict, WhatIsEachRanksOwnIsSaid) {
