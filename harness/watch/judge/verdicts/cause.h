@@ -11,7 +11,8 @@ enum class Cause {
   None,
   // DDP and replicate() synchronize more often than once:
   NoNoSync,
-  NoSyncAroundBackward,  // alone: forward decides
+  NoNoSyncAroundForward,  // of a trace, which shows no more
+  NoSyncAroundBackward,   // alone: forward decides
   NoSyncOfAnotherModel,
   NoSyncNotInside,       // it is the outer model's; the one inside synchronizes
   ForwardOutsideNoSync,  // arms the backward that comes next, whichever that is of

@@ -21,6 +21,9 @@ constexpr const char* kTrueBeforeTheLast =
 
 constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::NoNoSync, "no_no_sync", "no no_sync was entered", kDefer},
+    {Cause::NoNoSyncAroundForward, "no_no_sync_around_forward",
+     "no no_sync enclosed the forward; the file does not show whether one enclosed backward",
+     kDefer},
     {Cause::NoSyncAroundBackward, "no_sync_around_backward",
      "no_sync encloses backward but not forward{at}",
      "enclose the forward too, since the forward decides whether backward synchronizes"},

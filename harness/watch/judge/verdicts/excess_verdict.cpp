@@ -73,6 +73,7 @@ void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& 
   }
   const MicroBatch& first = *example.excess_micro_batches.front();
   const Event& forward = *first.forwards.front();
+  if (rank.is_imported()) return explain(verdict, Cause::NoNoSyncAroundForward);
   if (wrapper_named(forward.name).is_told_by_flag) return explain_flag(verdict, rank, first);
   explain(verdict, Cause::NoNoSync, {.at = &forward});
 }

@@ -121,6 +121,7 @@ TEST(Kineto, OneModelByItsGradientsIsAccusedOfEachSynchronizationBeforeTheLast) 
   }
   const Watched watched = trace.watched();
   EXPECT_EQ(watched.verdicts.front().kind, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(watched.verdicts.front().cause, Cause::NoNoSyncAroundForward);
   EXPECT_TRUE(watched.verdicts.front().fails);
   EXPECT_EQ(watched.typical->micro_batches, 2);
   EXPECT_EQ(watched.typical->collectives.at("all_reduce"), (OpSum{2, 96}));
