@@ -72,10 +72,10 @@ ExitStatus tell_failure(const arms::GateQuestion& question, const arms::CountedJ
   return ExitStatus::Failed;
 }
 
-bool knows_a_peak(const gate::HeldCounts& counts) {
-  return std::ranges::any_of(counts.ranks, [](const gate::RankCounts& group) {
-    return static_cast<bool>(group.peak_allocated_bytes);
-  });
+bool can_be_chance(const gate::HeldCounts& counts) {
+  return counts.work || std::ranges::any_of(counts.ranks, [](const gate::RankCounts& group) {
+           return static_cast<bool>(group.peak_allocated_bytes);
+         });
 }
 
 ExitStatus write_counts(const arms::GateQuestion& question, arms::CountedJob& counted,
@@ -84,9 +84,8 @@ ExitStatus write_counts(const arms::GateQuestion& question, arms::CountedJob& co
   if (!counted.unsteady.empty()) {
     throw EnvironmentError(counted.unsteady, "seed the job, and pad what it exchanges");
   }
-  if (knows_a_peak(counted.counts)) {
-    log::info("the job is started once more: is its peak of memory the same again?");
-    arms::forget_chance_peaks(question, directory, counted);
+  if (can_be_chance(counted.counts)) {
+    arms::start_again(question, directory, counted);
     keep_what_was_seen(counted, directory);
   }
   results::write_atomically(path, gate::held_counts_text(counted.counts));
@@ -133,9 +132,8 @@ ExitStatus hold_counts(const arms::GateQuestion& question, const std::string& di
     return tell_failure(question, counted);
   }
   if (options.update) return write_counts(question, counted, directory);
-  if (!has_failed && arms::differs_in_peaks_alone(held, counted)) {
-    log::info("the job is started once more: is its peak of memory the same again?");
-    arms::forget_chance_peaks(question, directory, counted);
+  if (!has_failed && arms::wants_second_start(held, counted)) {
+    arms::start_again(question, directory, counted);
   }
   const gate::HeldPage page = arms::held_page(question, held, counted);
   const bool differs = gate::verdict_of(page.report) == gate::Verdict::Regression;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -9,11 +10,13 @@
 
 #include "harness/arms/job_arms.h"
 #include "harness/base/errors.h"
+#include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/watch/inject/environment.h"
+#include "harness/watch/inject/preload/operator_work.h"
 #include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/steps/job_counts.h"
 
@@ -27,7 +30,8 @@ constexpr const char* kCountsPlan = "counts";
 // Returns whether the difference may be chance in a job whose steps vary. A difference in how often
 // it synchronizes is not chance.
 bool may_be_chance(const CountDifference& difference) {
-  static const std::set<std::string> kinds{"events", "collectives", gate::kPeakDifference};
+  static const std::set<std::string> kinds{"events", "collectives", gate::kPeakDifference,
+                                           gate::kWorkDifference};
   return kinds.contains(difference.what);
 }
 
@@ -54,15 +58,22 @@ gate::RowCounts row_counts(const gate::HeldCounts& held, const CountedJob& count
   return row;
 }
 
-watch::SeenJob start_of(const GateQuestion& question, const std::string& directory,
-                        bool shows_output) {
+// How many steps of a job are counted: with so many the file of its events has room for them.
+constexpr int kWorkSteps = 1000;
+
+enum class Start { First, Second };
+
+watch::SeenJob start_of(const GateQuestion& question, const std::string& directory, Start start) {
   const GateOptions& options = question.options;
+  watch::EnvironmentChanges more = port_if_none();
+  more.emplace_back(watch::kWorkVariable, std::to_string(kWorkSteps));
+  if (start == Start::Second) more.emplace_back(watch::kWorkLinesVariable, "1");
   return watch::run_whole_job({.command = options.job,
                                .python = options.python,
                                .on = options.on,
-                               .more = port_if_none(),
+                               .more = std::move(more),
                                .log = directory + "/" + results::kJobOutput,
-                               .shows_output = shows_output,
+                               .shows_output = start == Start::First && !options.run.quiet,
                                .budget_s = question.time_budget_s},
                               [] {
                                 if (session::interrupt_flag()) throw coordinate::Interrupted();
@@ -77,8 +88,14 @@ void forget_unended_peaks(watch::SeenJob& job) {
   }
 }
 
+watch::UsualCounts usual_counts(const watch::SeenJob& job) {
+  watch::UsualCounts usual = watch::usual_counts(job.folder.ranks);
+  if (usual.counts.work) usual.counts.work->torch = job.torch;
+  return usual;
+}
+
 void count(CountedJob& counted, const std::string& on) {
-  watch::UsualCounts usual = watch::usual_counts(counted.job.folder.ranks);
+  watch::UsualCounts usual = usual_counts(counted.job);
   counted.watched = watch::summarize(counted.job.folder.ranks);
   counted.counts = std::move(usual.counts);
   counted.counts.gpus_of_paper = on;
@@ -109,7 +126,7 @@ Known<std::int64_t> confirmed(const Known<std::int64_t>& first, const Known<std:
 
 CountedJob count_job(const GateQuestion& question, const std::string& directory) {
   CountedJob counted;
-  counted.job = start_of(question, directory, !question.options.run.quiet);
+  counted.job = start_of(question, directory, Start::First);
   forget_unended_peaks(counted.job);
   count(counted, question.options.on);
   if (counted.counts.ranks.empty() && counted.job.failure.empty()) {
@@ -122,20 +139,27 @@ CountedJob count_job(const GateQuestion& question, const std::string& directory)
   return counted;
 }
 
-bool differs_in_peaks_alone(const gate::HeldCounts& held, const CountedJob& counted) {
+bool wants_second_start(const gate::HeldCounts& held, const CountedJob& counted) {
   const auto differences = gate::held_differences(held, counted.counts).differences;
-  return differences.size() == 1 && differences.front().what == gate::kPeakDifference;
+  const auto is_work = [](const CountDifference& difference) {
+    return difference.what == gate::kWorkDifference;
+  };
+  return std::ranges::any_of(differences, is_work) ||
+         (differences.size() == 1 && differences.front().what == gate::kPeakDifference);
 }
 
-void forget_chance_peaks(const GateQuestion& question, const std::string& directory,
-                         CountedJob& counted) {
-  watch::SeenJob again = start_of(question, directory, false);
+void start_again(const GateQuestion& question, const std::string& directory, CountedJob& counted) {
+  log::info("the job is started once more: what of its peak of memory and its work is chance?");
+  watch::SeenJob again = start_of(question, directory, Start::Second);
   forget_unended_peaks(again);
   std::map<int, Known<std::int64_t>> second = peaks_of(again);
   for (watch::RankEvents& process : counted.job.folder.ranks) {
     process.peak.bytes = confirmed(process.peak.bytes, second[process.rank]);
   }
   count(counted, question.options.on);
+  std::optional<gate::HeldWork>& work = counted.counts.work;
+  const auto work_again = usual_counts(again).counts.work;
+  if (work && work_again) work = gate::common_work(*work, *work_again);
 }
 
 gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,

@@ -27,13 +27,13 @@ struct CountedJob {
 // ended has no peak.
 CountedJob count_job(const GateQuestion& question, const std::string& directory);
 
-// Returns whether only the peaks of memory differ from `held`.
-bool differs_in_peaks_alone(const gate::HeldCounts& held, const CountedJob& counted);
+// Returns whether a second start must show which of the differences from `held` are chance, and
+// which lines the work comes from: where the work differs, or only the peaks of memory.
+bool wants_second_start(const gate::HeldCounts& held, const CountedJob& counted);
 
-// Starts the job once more, and forgets the peaks in which its two starts differ: a peak that is
-// chance is none that can be held. Errors: as count_job.
-void forget_chance_peaks(const GateQuestion& question, const std::string& directory,
-                         CountedJob& counted);
+// Starts the job once more, forgets the peaks and the work in which its two starts differ, which
+// are chance and cannot be held, and takes the lines of work from it. Errors: as count_job.
+void start_again(const GateQuestion& question, const std::string& directory, CountedJob& counted);
 
 // Returns the page on a job that took steps, held against `held`.
 gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,

@@ -164,6 +164,22 @@ std::string micro_batches_words(const RankCounts& held, const RankCounts& seen) 
                      b == 1 ? "" : "es", a);
 }
 
+void add_work_differences(const std::optional<HeldWork>& held, const std::optional<HeldWork>& seen,
+                          HeldDifferences& found) {
+  if (!seen) return;
+  if (!held) {
+    found.notes.emplace_back("what the job computes is not compared: the file does not hold it");
+  } else if (held->torch != seen->torch) {
+    found.notes.push_back(fmt::format(
+        "what the job computes is not compared: the file is of torch {}, and the job has {}",
+        held->torch, seen->torch));
+  } else {
+    for (const WorkDifference& difference : work_differences(*held, *seen)) {
+      found.differences.push_back({kWorkDifference, sentence(difference)});
+    }
+  }
+}
+
 }  // namespace
 
 std::map<std::string, OpTotal> totals_of(const RankCounts& rank) {
@@ -230,6 +246,7 @@ HeldDifferences held_differences(const HeldCounts& held, const HeldCounts& seen)
   }
   add("micro_batches", words_of_ranks(held, seen, micro_batches_words));
   add("syncs", words_of_ranks(held, seen, syncs_words));
+  add_work_differences(held.work, seen.work, found);
   return found;
 }
 

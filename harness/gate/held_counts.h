@@ -14,6 +14,7 @@
 
 #include "harness/base/known.h"
 #include "harness/gate/counts.h"
+#include "harness/gate/work.h"
 #include "harness/results/records.h"
 
 namespace gradsync::gate {
@@ -56,6 +57,7 @@ struct HeldCounts {
   std::int64_t world_size = 0;
   std::vector<RankCounts> ranks;  // those that were seen; by their lowest
   std::string gpus_of_paper;      // that the job had, "8xh100"; "": the machine's own devices
+  std::optional<HeldWork> work;   // absent: not counted, as in files of before it was
   bool operator==(const HeldCounts&) const = default;
 };
 
@@ -81,8 +83,9 @@ std::string held_counts_text(const HeldCounts& counts);
 
 // What a job does otherwise than its file says.
 struct HeldDifferences {
-  std::vector<CountDifference> differences;  // counts.h, then "micro_batches" and "syncs"
-  std::vector<std::string> notes;            // what was not compared, a sentence each
+  // counts.h, then "micro_batches", "syncs" and "work"
+  std::vector<CountDifference> differences;
+  std::vector<std::string> notes;  // what was not compared, a sentence each
 };
 
 // Returns the differences of `seen`. A peak that one of the two does not know is not compared.

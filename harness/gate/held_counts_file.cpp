@@ -37,10 +37,32 @@ constexpr auto fields_of(const RankCounts*) {
                     field("outside", &RankCounts::outside)};
 }
 
+constexpr auto fields_of(const OperatorWork*) {
+  return std::tuple{field("times", &OperatorWork::times), field("bytes", &OperatorWork::bytes)};
+}
+
+constexpr auto fields_of(const LineWork*) {
+  return std::tuple{field("file", &LineWork::file), field("text", &LineWork::text),
+                    field("times", &LineWork::times).at_least(0),
+                    field("bytes", &LineWork::bytes).at_least(0)};
+}
+
+constexpr auto fields_of(const RankWork*) {
+  return std::tuple{field("ranks", &RankWork::ranks).filled().at_least(0),
+                    field("operators", &RankWork::operators).filled(),
+                    field("flops", &RankWork::flops), field("lines", &RankWork::lines)};
+}
+
+constexpr auto fields_of(const HeldWork*) {
+  return std::tuple{field("torch", &HeldWork::torch).filled(),
+                    field("ranks", &HeldWork::ranks).filled()};
+}
+
 constexpr auto fields_of(const HeldCounts*) {
   return std::tuple{constant("schema", kCountsSchema), field("world_size", &HeldCounts::world_size),
                     field("ranks", &HeldCounts::ranks),
-                    field(paper::kGpusField, &HeldCounts::gpus_of_paper).spared()};
+                    field(paper::kGpusField, &HeldCounts::gpus_of_paper).spared(),
+                    field("work", &HeldCounts::work).spared()};
 }
 
 namespace {

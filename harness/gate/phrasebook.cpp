@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -6,6 +7,7 @@
 #include "harness/gate/launch_level.h"
 #include "harness/gate/looks.h"
 #include "harness/gate/verdict.h"
+#include "harness/gate/work.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::gate {
@@ -95,6 +97,39 @@ std::string interval_words(const ClaimGrounds& grounds) {
                      grounds.at_level->lo, grounds.at_level->hi);
 }
 
+constexpr std::size_t kMostOperators = 4;
+constexpr std::size_t kMostLines = 3;
+
+std::string words_of(const OperatorDifference& operation) {
+  const std::int64_t more = operation.seen_times - operation.held_times;
+  if (more != 0) {
+    return fmt::format("{:+} {}{}", more, operation.name,
+                       operation.name == kHostRead ? " (a host read)" : "");
+  }
+  return fmt::format("{} of {} bytes where the baseline has {}", operation.name,
+                     operation.seen_bytes, operation.held_bytes);
+}
+
+std::string words_of(const LineWork& line) {
+  if (line.line == 0) return fmt::format("less at {}: `{}`", line.file, line.text);
+  return fmt::format("{} line {}: `{}`", line.file, line.line, line.text);
+}
+
+// The first few, and how many there are beside them.
+template <typename Each>
+std::vector<std::string> first_words(const std::vector<Each>& all, std::size_t most,
+                                     const char* others) {
+  std::vector<std::string> words;
+  for (const Each& each : all) {
+    if (words.size() == most) {
+      words.push_back(fmt::format("{} {}", all.size() - most, others));
+      break;
+    }
+    words.push_back(words_of(each));
+  }
+  return words;
+}
+
 std::string launches(std::size_t count) {
   return text::counted(count, "launch", "launches");
 }
@@ -151,6 +186,21 @@ std::string sentence(const RowDecision& row, const Settings& settings) {
       break;
   }
   return grounds.given;
+}
+
+std::string sentence(const WorkDifference& difference) {
+  const std::vector<int>& ranks = difference.ranks;
+  const std::string who = ranks.empty() ? "every rank"
+                                        : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                                                      fmt::join(ranks, ", "));
+  auto words = first_words(difference.operators, kMostOperators, "other operators");
+  if (difference.seen_flops) {
+    words.push_back(fmt::format("{} floating point operations where the baseline has {}",
+                                *difference.seen_flops, *difference.held_flops));
+  }
+  const auto lines = first_words(difference.lines, kMostLines, "other lines");
+  return fmt::format("{}, per step: {}{}{}", who, fmt::join(words, ", "), lines.empty() ? "" : "; ",
+                     fmt::join(lines, "; "));
 }
 
 std::string sentence(const ClaimOutcome& claim) {

@@ -25,8 +25,9 @@ constexpr std::array kLoaderSources = {
     "loader.cpp",          "nccl.cpp",    "nccl_calls.cpp", "cuda_graphs.cpp", "captured_calls.cpp",
     "next_definition.cpp", "recorder.cpp"};
 constexpr std::array kWatcherSources = {
-    "watcher.cpp", "c10d_operators.cpp",  "backward_runs.cpp",  "recorder.cpp",
-    "hold.cpp",    "helping_threads.cpp", "tensor_account.cpp", "tensor_memory.cpp"};
+    "watcher.cpp",       "c10d_operators.cpp",  "backward_runs.cpp",  "recorder.cpp",
+    "hold.cpp",          "helping_threads.cpp", "tensor_account.cpp", "tensor_memory.cpp",
+    "operator_work.cpp", "operator_flops.cpp"};
 
 Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());

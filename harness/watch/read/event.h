@@ -93,6 +93,24 @@ struct TensorPeak {
   std::optional<std::int64_t> reserved_bytes = std::nullopt;
 };
 
+// What an operator of torch's did between the ends of two optimizer steps
+// (preload/operator_work.h).
+struct Work {
+  std::int64_t written_ns = 0;  // within the event of the second one
+  std::string name;
+  int stack = 0;  // that called it, a key of RankEvents::stacks; 0: not known
+  std::int64_t times = 0;
+  std::int64_t bytes = 0;  // of its outputs
+  std::int64_t flops = 0;
+};
+
+// A line of the job's own files.
+struct JobLine {
+  std::string file;
+  int line = 0;
+  std::string text;  // without the space around it
+};
+
 // What a rank holds of the gradients of one sharded model between two micro-batches.
 struct HeldGradients {
   std::int64_t shard_bytes = 0;  // where all were reduced
@@ -112,6 +130,8 @@ struct RankEvents {
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
   std::vector<Group> groups;
   std::map<std::int64_t, HeldGradients> held;  // by model
+  std::vector<Work> work;                      // empty: it was not counted
+  std::map<int, std::vector<JobLine>> stacks;  // that work comes from, the innermost line first
   TrackedOptimizers optimizers;
   std::vector<Exchange> exchanges;  // by hand, in the first steps
   // Why a process without a group may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".

@@ -53,6 +53,11 @@ void check_fields(const Event& event, const FieldCheck& check) {
              fmt::format("an integer of at least {}", event.start_ns));
 }
 
+constexpr auto fields_of(const JobLine*) {
+  return std::tuple{field("file", &JobLine::file), field("line", &JobLine::line).at_least(1),
+                    field("text", &JobLine::text)};
+}
+
 constexpr auto fields_of(const HeldGradients*) {
   return std::tuple{field("shard_bytes", &HeldGradients::shard_bytes).at_least(0),
                     field("reduced_bytes", &HeldGradients::reduced_bytes).at_least(-1),
@@ -83,6 +88,11 @@ struct GroupLine : Group {
 struct HeldLine {
   std::int64_t object = 0;
   HeldGradients held;
+};
+
+struct StackLine {
+  int number = 0;
+  std::vector<JobLine> lines;
 };
 
 struct GpuPeakLine {
@@ -118,6 +128,11 @@ constexpr auto fields_of(const GroupLine*) {
 constexpr auto fields_of(const HeldLine*) {
   return std::tuple{constant("kind", "held_gradients"),
                     field("object", &HeldLine::object).at_least(1), beside(&HeldLine::held)};
+}
+
+constexpr auto fields_of(const StackLine*) {
+  return std::tuple{constant("kind", "work_stack"), field("number", &StackLine::number).at_least(1),
+                    field("lines", &StackLine::lines)};
 }
 
 constexpr auto fields_of(const GpuPeakLine*) {
@@ -175,6 +190,9 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
   } else if (kind == "held_gradients") {
     const auto held = read_only_fields<HeldLine>(line, place);
     events.held[held.object] = held.held;
+  } else if (kind == "work_stack") {
+    auto stack = read_only_fields<StackLine>(line, place);
+    events.stacks[stack.number] = std::move(stack.lines);
   } else if (kind == "gpu_peak") {
     events.peak = gpu_peak_of(read_only_fields<GpuPeakLine>(line, place));
   } else if (kind == "fault" || kind == "full") {
@@ -289,6 +307,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   if (hook.peak.is_on_gpu) native.peak = hook.peak;
   native.groups = hook.groups;
   native.held = hook.held;
+  native.stacks = hook.stacks;
   native.optimizers = hook.optimizers;
   native.exchanges = hook.exchanges;
   join(native.events, hook.events, EventKind::Forward, false);

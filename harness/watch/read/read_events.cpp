@@ -69,6 +69,8 @@ class Records {
       const EventRecord record = at(i);
       if (record.written == 0) {
         ++unfinished;
+      } else if (record.kind == static_cast<std::uint32_t>(EventKind::Work)) {
+        result.work.push_back(work_of(record));
       } else {
         result.events.push_back(event_of(i, record));
       }
@@ -96,6 +98,15 @@ class Records {
                          const char* expected) const {
     throw ConfigError(path_, fmt::format("events[{}].{}", index, field), std::to_string(got),
                       expected);
+  }
+
+  static Work work_of(const EventRecord& record) {
+    return {record.start_ns,
+            text_in(record.name) + text_in(record.detail),
+            static_cast<int>(record.thread),
+            record.count,
+            record.bytes,
+            record.object};
   }
 
   Event event_of(std::int64_t index, const EventRecord& record) const {

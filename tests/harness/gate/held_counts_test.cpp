@@ -154,6 +154,35 @@ TEST_F(FileTest, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read_held_counts(path()), counts);
 }
 
+TEST_F(FileTest, HoldsTheWorkThatWasCounted) {
+  EXPECT_FALSE(written().contains("work"));
+  HeldCounts counts = counts_of(1);
+  counts.work = {"2.11.0",
+                 {{{0, 1},
+                   {{"mm", {4, 400}}, {"add", {2, std::nullopt}}},
+                   std::nullopt,
+                   {{"train.py", "loss = model(x)", 0, 4, 400}}}}};
+  std::ofstream(path()) << held_counts_text(counts);
+  EXPECT_EQ(read_held_counts(path()), counts);
+}
+
+TEST(HeldCountsTest, WorkIsComparedWhereBothHaveItOfOneTorch) {
+  HeldCounts held = counts_of(1);
+  HeldCounts seen = held;
+  seen.work = {"2.11.0", {{{0, 1}, {{"mm", {5, 400}}}, 10, {}}}};
+  expect_differences(seen, held, {});
+  const std::vector<std::string> unheld = held_differences(held, seen).notes;
+  held.work = seen.work;
+  held.work->ranks[0].operators["mm"].times = 4;
+  expect_differences(held, seen, {"work"});
+  held.work->torch = "2.12.0";
+  expect_differences(held, seen, {});
+  const std::vector<std::string> of_another = held_differences(held, seen).notes;
+  ASSERT_THAT(unheld, SizeIs(1));
+  ASSERT_THAT(of_another, SizeIs(1));
+  test::expect_phrases("gate", {unheld[0], of_another[0]});
+}
+
 TEST_F(FileTest, AFileThatNamesNoGpusIsOfTheMachinesOwnDevices) {
   EXPECT_FALSE(written().contains("gpus_of_paper"));
   EXPECT_EQ(read(written()).gpus_of_paper, "");

@@ -48,7 +48,8 @@ def guarded(record):
         if account is None or not account.is_on or not recording.writer.is_on:
             return None
         try:
-            return record(*args, **kwargs)
+            with recording.unobserved:
+                return record(*args, **kwargs)
         except Exception as error:
             with contextlib.suppress(Exception):
                 account.stop(f"{type(error).__name__}: {error}")

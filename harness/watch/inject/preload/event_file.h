@@ -54,17 +54,17 @@ struct EventRecord {
   std::int64_t start_ns;  // of CLOCK_MONOTONIC
   std::int64_t end_ns;    // 0: not known
   // A collective's tensor; a backward's gradients, of the leaves that it reached; what tensors held
-  // at most until an optimizer's step ended. -1: not known.
+  // at most until an optimizer's step ended; the outputs of Work. -1: not known.
   std::int64_t bytes;
   // A collective's number tells process groups apart; 0: not known. A backward has here how many of
-  // its bytes were added to a gradient that was there.
+  // its bytes were added to a gradient that was there, and Work its floating point operations.
   std::int64_t object;
-  std::int64_t thread;  // as the kernel numbers them
+  std::int64_t thread;  // as the kernel numbers them; of Work: number of a stack
   // A backward has here the number of leaves whose gradients it reached. A collective of c10d has
-  // the nanoseconds until its operator returned; 0: it has not.
+  // the nanoseconds until its operator returned; 0: it has not. Work has how often its operator ran.
   std::int64_t count;
   char name[40];    // ends in NUL; cut where it is longer
-  char detail[32];  // of a collective: its process group's name
+  char detail[32];  // of a collective: its process group's name; of Work: the rest of its name
 };
 static_assert(sizeof(EventRecord) == 128);
 static_assert(kHeaderBytes % sizeof(EventRecord) == 0 && kChunkBytes % sizeof(EventRecord) == 0);

@@ -31,6 +31,7 @@ enum class EventKind {
          // "barrier", "all_gather_object", "all_reduce", ... or kHostRead and what reads; `detail`
          // of a collective: the type of its tensor, and how it is reduced if not by default, as
          // "int64 max"
+  Work,  // what one operator of torch's did between two ends of optimizer steps (OperatorTotal)
   InnerForward,  // of a wrapped model within the forward of another; as Forward, and in `detail`
                  // "inside=NAME", as the outer model calls it
 };

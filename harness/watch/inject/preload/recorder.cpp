@@ -187,6 +187,16 @@ void Recorder::add_gradient(Handle handle, std::int64_t bytes, bool is_added) no
   if (is_added) std::atomic_ref(handle.record->object).fetch_add(bytes);
 }
 
+void Recorder::add_work(std::string_view name, std::int64_t stack,
+                        const OperatorTotal& total) noexcept {
+  constexpr std::size_t kInName = sizeof(EventRecord::name) - 1;
+  const auto rest = name.substr(std::min(name.size(), kInName));
+  const Handle handle = begin({EventKind::Work, name, total.bytes, total.flops, rest});
+  if (handle.record == nullptr) return;
+  handle.record->thread = stack;
+  handle.record->count = total.times;
+}
+
 void Recorder::count_optimizer_step() noexcept {
   if (ready()) std::atomic_ref(header_.load()->optimizer_steps).fetch_add(1);
 }

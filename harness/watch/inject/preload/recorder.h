@@ -16,6 +16,13 @@
 
 namespace gradsync::watch {
 
+// What an operator did in some time.
+struct OperatorTotal {
+  std::int64_t times = 0;
+  std::int64_t bytes = 0;  // of its outputs
+  std::int64_t flops = 0;
+};
+
 // Constant-initialized and never destroyed where it is a global: events come before and after main.
 class Recorder {
  public:
@@ -52,6 +59,9 @@ class Recorder {
   void issued(Handle handle) noexcept;
 
   void count(Handle handle, int more) noexcept;  // gradients
+
+  // Records what an operator did until now.
+  void add_work(std::string_view name, std::int64_t stack, const OperatorTotal& total) noexcept;
 
   // A backward reached a gradient of so many bytes; `is_added`: to one that was there.
   void add_gradient(Handle handle, std::int64_t bytes, bool is_added) noexcept;

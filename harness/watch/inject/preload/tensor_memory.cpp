@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "harness/watch/inject/preload/helping_threads.h"
+#include "harness/watch/inject/preload/operator_work.h"
 #include "harness/watch/inject/preload/tensor_account.h"
 #include "harness/watch/inject/preload/watcher.h"
 
@@ -37,6 +38,7 @@ void give_back(void* data) {
 
 // A peak is one only if no other thread is about to give something back.
 void count(const void* data, std::int64_t bytes) {
+  count_allocation(bytes);
   const bool is_peak = account().would_raise_peak(bytes);
   if (is_peak) helping_threads().wait_until_resting();
   account().add(data, bytes);

@@ -22,6 +22,7 @@
 #include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/helping_threads.h"
 #include "harness/watch/inject/preload/hold.h"
+#include "harness/watch/inject/preload/operator_work.h"
 #include "harness/watch/inject/preload/wrappers.h"
 
 namespace gradsync::watch {
@@ -52,6 +53,7 @@ void after_fork() {
   recorder.after_fork();
   hold.after_fork();
   forget_runs();
+  forget_work();
 }
 
 std::unique_ptr<at::ObserverContext> start_forward(std::string_view wrapper) {
@@ -104,6 +106,7 @@ void hold_job() {
 void end_optimizer(Recorder::Handle handle) {
   check_tensor_count();
   recorder.mark_tensor_peak(handle);
+  if (optimizers == 1) write_work_of_step();
   recorder.end(handle);
   --optimizers;
   hold_job();

@@ -5,6 +5,7 @@
 #include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/steps/job_counts.h"
 #include "harness/watch/judge/steps/usual_step.h"
+#include "harness/watch/judge/steps/usual_work.h"
 
 namespace gradsync::watch {
 namespace {
@@ -26,6 +27,7 @@ UsualCounts usual_counts(const std::vector<RankEvents>& processes) {
   UsualCounts found;
   int world_size = 0;
   std::vector<gate::RecordedStep> recorded;
+  std::vector<gate::RankWork> work;
   for (const RankEvents* process : training_processes(processes)) {
     const Steps steps = cut_into_steps(process->events);
     const std::vector<StepCounts> counts = count_steps(steps);
@@ -37,8 +39,13 @@ UsualCounts usual_counts(const std::vector<RankEvents>& processes) {
     const Step& step = *usual->example->step;
     recorded.push_back({rank, static_cast<int>(step.micro_batches.size()), usual->synchronized,
                         timeline_of(step), repeatable_peak(step, process->peak.bytes)});
+    if (auto own = usual_work(*process, *usual)) {
+      own->ranks = {rank};
+      work.push_back(std::move(*own));
+    }
   }
   found.counts = gate::held_counts(std::max(world_size, 1), recorded);
+  if (!work.empty()) found.counts.work = {"", gate::grouped(work)};
   return found;
 }
 

@@ -52,6 +52,19 @@ Event hooked(EventKind kind, std::int64_t start_ns, std::int64_t end_ns) {
   return made;
 }
 
+TEST(HookEvents, ExplainTheStacksOfWork) {
+  const std::string stack =
+      R"({"kind":"work_stack","number":3,"lines":[{"file":"model.py","line":2,"text":"y = w @ x"},)"
+      R"({"file":"train.py","line":20,"text":"train"}]})"
+      "\n";
+  RankEvents native;
+  merge(native, parse_hook_events(kStart + stack, "hook-42.jsonl"));
+  ASSERT_THAT(native.stacks[3], SizeIs(2));
+  EXPECT_EQ(native.stacks[3][0].file, "model.py");
+  EXPECT_EQ(native.stacks[3][1].line, 20);
+  EXPECT_EQ(native.stacks[3][1].text, "train");
+}
+
 TEST(HookEvents, AreReadWithAllTheirFields) {
   const RankEvents read = parse_hook_events(kStart + kRank + kForward, "hook-42.jsonl");
   EXPECT_EQ(read.pid, 42);

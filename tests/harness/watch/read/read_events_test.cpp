@@ -65,6 +65,27 @@ std::pair<pid_t, int> fill_one_chunk(const TemporaryFolder& folder) {
   });
 }
 
+TEST(Recorder, TheWorkOfAnOperatorIsReadBack) {
+  const TemporaryFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  const std::string long_name = "_scaled_dot_product_flash_attention_for_cpu_backward";
+  recorder.add_work("mm", 0, {3, 400, 50});
+  recorder.add_work(long_name, 7, {1, 8, 0});
+
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+
+  EXPECT_THAT(read.events, IsEmpty());
+  ASSERT_THAT(read.work, SizeIs(2));
+  EXPECT_EQ(read.work[0].name, "mm");
+  EXPECT_EQ(read.work[0].times, 3);
+  EXPECT_EQ(read.work[0].bytes, 400);
+  EXPECT_EQ(read.work[0].flops, 50);
+  EXPECT_GT(read.work[0].written_ns, 0);
+  EXPECT_EQ(read.work[1].name, long_name);
+  EXPECT_EQ(read.work[1].stack, 7);
+}
+
 TEST(Recorder, WhatItKeepsIsReadBack) {
   const TemporaryFolder folder;
   Recorder recorder;
