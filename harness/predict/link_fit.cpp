@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kUnknowns = 3;  // 1 / rate, latency, host
 enum Sought { kInverseRate, kLatency, kHost };
-// Of explanations that are as good as each other, the first one is taken: the rate alone.
+// Explanations with errors this close are equally good; the first one counts: the rate alone.
 constexpr double kSameError = 1e-12;
 using Row = std::array<double, kUnknowns>;
 using Solution = std::array<double, kUnknowns>;

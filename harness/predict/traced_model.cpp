@@ -164,7 +164,7 @@ Timed timed(const watch::Counted& steps) {
   return of_rank;
 }
 
-// Of a collective the rank that came last has the shortest kernel.
+// The rank that comes last to a collective has its shortest kernel.
 std::vector<MeasuredCollective> collectives_of(const std::vector<Examined>& ranks, int world_size) {
   std::map<std::pair<Operation, std::int64_t>, double> least_s;
   for (const Examined& rank : ranks) {

@@ -1,7 +1,7 @@
 """gradsync equal: whether the gradient depends on how the samples are split.
 
-It runs the jobs for which that is the question (`pair` in their truth), each with three splits; over
-ranks alone, with two, where the loss is of a micro-batch as a whole.
+It runs the jobs for which that is the question (`pair` in their truth), each with three splits.
+Where the loss depends on a micro-batch as a whole, there are two splits, over ranks alone.
 """
 
 import os

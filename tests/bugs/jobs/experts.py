@@ -255,7 +255,7 @@ def divide_factor_of_a_mesh_of_one(is_fixed):
 
 
 class Routed(Experts):
-    """Of all ranks' rows each expert takes its share."""
+    """Each expert takes its share of the rows of all ranks."""
 
     def forward(self, inputs):
         rows = Spread.apply(self.dense(inputs).tanh(), self.group)

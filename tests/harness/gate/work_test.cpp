@@ -32,7 +32,7 @@ HeldWork usual() {
   return work_of({rank_work(0), rank_work(1)});
 }
 
-// Of both ranks.
+// Work of both ranks.
 template <typename Change>
 HeldWork changed(Change change) {
   std::vector<RankWork> ranks{rank_work(0), rank_work(1)};

@@ -69,7 +69,7 @@ def numbered(things):
 
 
 def factor_between(before, after):
-    """What one list of sketches is times another; 0 where it is no multiple of it."""
+    """Returns the factor from one list of sketches to another; 0 where there is none."""
     torch = recording.torch
     if before[0].is_meta:
         return 0.0

@@ -61,7 +61,8 @@ struct EventRecord {
   std::int64_t object;
   std::int64_t thread;  // as the kernel numbers them; of Work: number of a stack
   // A backward has here the number of leaves whose gradients it reached. A collective of c10d has
-  // the nanoseconds until its operator returned; 0: it has not. Work has how often its operator ran.
+  // the nanoseconds until its operator returned; 0: it has not. Work has how often its operator
+  // ran.
   std::int64_t count;
   char name[40];    // ends in NUL; cut where it is longer
   char detail[32];  // of a collective: its process group's name; of Work: the rest of its name

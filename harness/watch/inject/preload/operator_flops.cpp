@@ -23,7 +23,7 @@ std::int64_t pixels(const at::Tensor& tensor) {
   return product;
 }
 
-// Of two matrices, or of two batches of matrices.
+// Returns the operations of a product of two matrices, or of two batches of matrices.
 template <std::size_t first>
 std::int64_t of_product(Inputs inputs) {
   return kPerProduct * tensor(inputs, first).numel() * tensor(inputs, first + 1).size(-1);

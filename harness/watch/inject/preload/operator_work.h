@@ -1,10 +1,10 @@
 // What the operators of torch do in this process, in each step: how often each ran, the bytes of
-// its outputs, its floating point operations; copies between types or devices, and tensors'
-// memory that was asked for. No torch.
+// its outputs, its floating point operations; copies between types or devices, and the memory that
+// tensors asked for. No torch.
 //
-// Counted is the thread that steps an optimizer, and every thread that works at a backward; not
-// what gloo's threads and data loaders do, which may fall into any step. Nor what the Python hook
-// does, which it leaves out by torch's own switch of observers for a thread. Counting begins when
+// It counts in the thread that steps an optimizer, and in every thread that works at a backward.
+// It leaves out gloo's threads and data loaders, whose work may fall into any step, and the Python
+// hook, by torch's own switch of observers for a thread. Counting begins when
 // the first step has ended, and ends after as many steps as kWorkVariable says; without it nothing
 // is counted, and torch calls back for no operator.
 #pragma once
