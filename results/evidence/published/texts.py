@@ -101,19 +101,18 @@ def slowdown_table(run):
         "waits as long as it takes on a T4. DDP and its traffic are real, on links of limited rate "
         f"({of_run(run)}). The sizes of gradients and the rates of links are both divided by "
         f"{span([cell['cell']['scale'] for cell in cells])}, so a transfer takes as long as at "
-        "full size; the table has the rates before this division. s/step: mean ± standard "
-        "deviation of "
-        f"{span([cell['step_s']['n'] for cell in cells])} steps, "
-        f"from {span([cell['launches'] for cell in cells])} launches together; slowdown: with its "
-        "95 % interval over launches; moved: bytes of all collectives, per rank and step."
+        "full size; the table has the full rates, and the divided bytes. s/step: mean ± standard "
+        f"deviation of all {span([cell['step_s']['n'] for cell in cells])} steps of "
+        f"{span([cell['launches'] for cell in cells])} launches; slowdown: with its 95 % interval "
+        "over launches; moved: bytes of all collectives, per rank and step."
     )
     worth = (
         f"{inside} of {judged} means lie inside the 95 % interval of the guide's three raw runs; "
         f"the mean absolute error is {error} %. This is no blind prediction ([the "
         "fit](results/evidence/fit.md)): three parameters were fitted to the guide's table, only "
-        "five of its eight cells differ (three repeat the digits of others), and intervals of "
-        "three runs are wide. gradsync's own work takes 10 ms per synchronization, and the fit "
-        "subtracts them from the time of the links."
+        "five of its eight cells have values of their own, and intervals of three runs are wide. "
+        "gradsync's own work takes 10 ms per synchronization; the fit subtracts these 10 ms from "
+        "the transfer time."
     )
     found = " ".join(sentences(part))
     caption, worth, found = (wrapped(text, width=118) for text in (caption, worth, found))
