@@ -48,6 +48,15 @@ class FastTest(EqualTest):
         self.assert_said(outcome, 0, "| 1 | 1 | 16 | reference |", "EQUAL: the gradient is")
         self.assertEqual(outcome.out.count("equal within"), 2)
 
+    def test_of_one_micro_batch_ranks_alone_are_split(self):
+        split = ("--ranks", "2", "--micro-batches", "1", "--micro-batch-size", "8")
+        job = (TORCH_PYTHON, FORKED_RANKS, "{ranks}", JOBS / "plain.py", "step", *ARGUMENTS)
+        outcome = self.equal(*job, options=split)
+        self.assert_said(
+            outcome, 0, "| 1 | 1 | 16 | taken for right |", "| 2 | 1 | 8 | equal within"
+        )
+        self.assertEqual(outcome.out.count("equal within"), 1)
+
     def test_a_mean_over_the_tokens_of_a_micro_batch_is_not(self):
         file = self.place / "equal.json"
         outcome = self.equal_of("plain.py", "micro_batch", *ARGUMENTS, more=("--json", file))
