@@ -101,8 +101,9 @@ std::unique_ptr<at::ObserverContext> start_operator(const at::RecordFunction& ca
     if (name == kCopy) count_copy(call.inputs());
     const FlopFormula flops = flop_formula(name);
     if (flops == nullptr) return nullptr;
-    const bool is_outermost = formulas++ == 0;
-    return std::make_unique<Flops>(is_outermost ? flops(call.inputs()) : 0);
+    auto counted = std::make_unique<Flops>(formulas == 0 ? flops(call.inputs()) : 0);
+    ++formulas;
+    return counted;
   } catch (...) {
     recorder.fault("the work of an operator cannot be counted");
     return nullptr;
