@@ -52,9 +52,7 @@ class FastTest(EqualTest):
         split = ("--ranks", "2", "--micro-batches", "1", "--micro-batch-size", "8")
         job = (TORCH_PYTHON, FORKED_RANKS, "{ranks}", JOBS / "plain.py", "step", *ARGUMENTS)
         outcome = self.equal(*job, options=split)
-        self.assert_said(
-            outcome, 0, "| 1 | 1 | 16 | taken for right |", "| 2 | 1 | 8 | equal within"
-        )
+        self.assert_said(outcome, 0, "| 1 | 1 | 16 | reference |", "| 2 | 1 | 8 | equal within")
         self.assertEqual(outcome.out.count("equal within"), 1)
 
     def test_a_mean_over_the_tokens_of_a_micro_batch_is_not(self):

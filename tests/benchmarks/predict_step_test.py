@@ -194,7 +194,7 @@ class StepTest(StepCase):
         without = profile()
         without["layers"][0]["forward_s"] = -1
         for arguments, words in (
-            ((), ["expected a FILE or --plan"]),
+            ((), ["expected a FILE, --plan or --trace"]),
             (("bert_mini", "--topology", "t4_2x1"), ["bert_mini", "record_profile.py"]),
             ((self.profile, "--topology", "1x2"), ["topology 1x2 has no rate of the link inside"]),
             ((self.profile, "--topology", "nowhere"), ["topology 'nowhere'"]),
