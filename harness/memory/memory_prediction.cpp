@@ -22,12 +22,12 @@ bool is_of_float32(const plan::Cell& cell) {
 // The same of a GPU alone.
 std::string objection_of_gpu(const plan::Cell& cell, const launch::LaunchSpec& where) {
   if (where.on.empty()) {
-    return "what cuBLAS takes depends on the GPU, and a plan names it for GPUs of paper alone";
+    return "cuBLAS's memory depends on the GPU, which a plan names only for GPUs of paper";
   }
-  if (where.backend != "nccl") return "what a GPU's ranks hold is declared over NCCL alone";
-  if (!is_of_float32(cell)) return "what a GPU's kernels hold is declared in float32 alone";
+  if (where.backend != "nccl") return "memory of GPUs is predicted over NCCL only";
+  if (!is_of_float32(cell)) return "memory of GPUs is predicted in float32 only";
   if (cell.offload != "none" || cell.activation_checkpointing > 0) {
-    return "what is offloaded, or runs again, is declared on the CPU alone";
+    return "memory of offloading and recomputation is predicted on the CPU only";
   }
   return "";
 }
@@ -38,14 +38,15 @@ std::string objection(const plan::Cell& cell, const launch::LaunchSpec& where) {
   if (!is_on_cpu) {
     if (std::string why = objection_of_gpu(cell, where); !why.empty()) return why;
   }
-  if (is_on_cpu && where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
-  if (where.as_published) return "windows of as_published are not alike, and the first one is cold";
+  if (is_on_cpu && where.threads_per_rank > 1)
+    return "memory is predicted for kernels of one thread only";
+  if (where.as_published) return "windows of as_published differ, and the first one is cold";
   if (!where.data.empty()) return "examples of a file differ in length";
   if (cell.offload != "none" && !is_of_float32(cell)) {
-    return "what is offloaded is declared in float32 alone";
+    return "memory of offloading is predicted in float32 only";
   }
   if (cell.attention == "sdpa" && !is_of_float32(cell)) {
-    return "what scaled_dot_product_attention holds is declared in float32 alone";
+    return "memory of scaled_dot_product_attention is predicted in float32 only";
   }
   return plan::why_unknown(cell, plan::Prediction::Memory);
 }

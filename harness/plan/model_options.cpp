@@ -82,8 +82,8 @@ std::vector<Axis> options_of_models() {
       flag("fused_optimizer", &Cell::fused_optimizer,
            "false: AdamW steps parameter by parameter, as torch's own in C++.")
           .about_way()
-          .unknown(Memory, "declared is what the fused optimizer holds")
-          .unknown(JobMemory, "declared is what the fused optimizer holds")
+          .unknown(Memory, "memory is predicted for the fused optimizer only")
+          .unknown(JobMemory, "memory is predicted for the fused optimizer only")
           .unknown(Pace, "a paced model has its optimizer's time in its profile"),
       flag("broadcast_buffers", &Cell::broadcast_buffers,
            "ddp: rank 0's buffers go to all before a forward that follows a synchronization.")

@@ -102,7 +102,7 @@ def slowdown_table(run):
         f"({of_run(run)}). The sizes of gradients and the rates of links are both divided by "
         f"{span([cell['cell']['scale'] for cell in cells])}, so a transfer takes as long as at "
         "full size; the table has the full rates, and the divided bytes. s/step: mean ± standard "
-        f"deviation of all {span([cell['step_s']['n'] for cell in cells])} steps of "
+        f"deviation of {span([cell['step_s']['n'] for cell in cells])} steps in total, from "
         f"{span([cell['launches'] for cell in cells])} launches; slowdown: with its 95 % interval "
         "over launches; moved: bytes of all collectives, per rank and step."
     )
@@ -110,7 +110,7 @@ def slowdown_table(run):
         f"{inside} of {judged} means lie inside the 95 % interval of the guide's three raw runs; "
         f"the mean absolute error is {error} %. This is no blind prediction ([the "
         "fit](results/evidence/fit.md)): three parameters were fitted to the guide's table, only "
-        "five of its eight cells have values of their own, and intervals of three runs are wide. "
+        "five of its eight values differ from each other, and intervals of three runs are wide. "
         "gradsync's own work takes 10 ms per synchronization; the fit subtracts these 10 ms from "
         "the transfer time."
     )
