@@ -133,7 +133,7 @@ TEST(DeviceMemory, APlanOnAGpuSaysWhatIsKnown) {
               ::testing::HasSubstr("scaled_dot_product_attention"));
   EXPECT_THAT(reason({.model = "mlp", .dtype = "bfloat16"}), ::testing::HasSubstr("float32"));
   EXPECT_THAT(reason({.model = "mlp", .activation_checkpointing = 1}),
-              ::testing::HasSubstr("runs again"));
+              ::testing::HasSubstr("recomputation"));
   EXPECT_THAT(reason({.model = "paced_bert_base_t4"}), ::testing::HasSubstr("on the CPU"));
   where.backend = "gloo";
   EXPECT_THAT(reason(cell), ::testing::HasSubstr("over NCCL"));
