@@ -13,7 +13,6 @@
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/log.h"
-#include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/overrides.h"
@@ -128,12 +127,8 @@ std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& li
   plan::refuse_unknown(options.overrides, cells, plan::Prediction::Step, "predict step");
   std::vector<StepRow> rows;
   for (const plan::Cell& cell : cells) {
-    launch::Topology topology =
-        launch::read_topology(cell.topology, session::topologies_directory(), cell.scale);
-    const std::vector<int> nodes =
-        options.nodes.empty() ? std::vector<int>{topology.nodes} : options.nodes;
-    for (const int count : nodes) {
-      topology.nodes = count;
+    for (const launch::Topology& topology :
+         topologies_of(cell.topology, cell.scale, options.nodes)) {
       rows.push_back(row_of(cell, topology, links, models));
     }
   }
@@ -268,6 +263,16 @@ void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as
 }
 
 }  // namespace
+
+std::vector<launch::Topology> topologies_of(const std::string& name, int scale,
+                                            const std::vector<int>& nodes) {
+  std::vector<launch::Topology> found{
+      launch::read_topology(name, session::topologies_directory(), scale)};
+  if (nodes.empty()) return found;
+  found.resize(nodes.size(), found.front());
+  for (std::size_t i = 0; i < nodes.size(); ++i) found[i].nodes = nodes[i];
+  return found;
+}
 
 bool is_run(const std::string& name) {
   return std::filesystem::is_regular_file(std::filesystem::path(name) / results::kResultFile);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/launch/topology.h"
+
 namespace gradsync::cli {
 
 struct ElsewhereOptions {
@@ -17,6 +19,11 @@ struct ElsewhereOptions {
   std::vector<std::string> profiles;   // "MODEL=FILE": recorded of a model that computes
   bool as_json = false;
 };
+
+// Returns the topology `name`, with rates divided by `scale`, on each number of `nodes`; on its own
+// number where there is none. Errors: ConfigError naming the topologies there are.
+std::vector<launch::Topology> topologies_of(const std::string& name, int scale,
+                                            const std::vector<int>& nodes);
 
 // Returns whether `name` is the directory of a run.
 bool is_run(const std::string& name);

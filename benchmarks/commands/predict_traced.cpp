@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,11 +14,11 @@
 #include "harness/base/errors.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
-#include "harness/launch/topology.h"
+#include "harness/plan/cell.h"
+#include "harness/plan/overrides.h"
 #include "harness/predict/link_file.h"
 #include "harness/predict/link_fit.h"
 #include "harness/predict/traced_model.h"
-#include "harness/session/paths.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
@@ -79,7 +80,6 @@ Place traced_place(const FittedLink& link, int ranks) {
 }
 
 std::vector<std::string> topologies_named(const ElsewhereOptions& options) {
-  std::vector<std::string> names;
   for (const std::string& each : options.overrides) {
     if (!each.starts_with(kTopology)) {
       throw ConfigError(fmt::format(
@@ -87,12 +87,13 @@ std::vector<std::string> topologies_named(const ElsewhereOptions& options) {
           "holds the buckets that were reduced, and no others",
           each));
     }
-    const std::string list = each.substr(kTopology.size());
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      names.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
-    }
+  }
+  std::vector<std::string> names;
+  if (options.overrides.empty()) return names;
+  const std::string who = "--trace";
+  for (const plan::Cell& cell :
+       plan::multiply_out(plan::overridden_cells(options.overrides, "trace", who), who, "cells.")) {
+    names.push_back(cell.topology);
   }
   return names;
 }
@@ -102,11 +103,7 @@ std::vector<Place> places_of(const ElsewhereOptions& options) {
   const LinkFile links =
       options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
   for (const std::string& name : topologies_named(options)) {
-    launch::Topology topology = launch::read_topology(name, session::topologies_directory(), 1);
-    const std::vector<int> counts =
-        options.nodes.empty() ? std::vector<int>{topology.nodes} : options.nodes;
-    for (const int nodes : counts) {
-      topology.nodes = nodes;
+    for (const launch::Topology& topology : topologies_of(name, 1, options.nodes)) {
       places.push_back({name, predict::network_of(topology, links.constants()), links.doubt});
     }
   }

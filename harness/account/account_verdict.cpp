@@ -25,10 +25,6 @@ constexpr double kForeign = 0.02;
 constexpr double kSameFactor = 5e-3;
 constexpr std::size_t kMostFactors = 4;
 
-bool is_near(double value, double other) {
-  return std::abs(value - other) <= kSameFactor * std::abs(other);
-}
-
 bool is_power_sgd(const std::string& comm_hook) {
   return comm_hook.find("owerSGD") != std::string::npos;
 }
@@ -175,8 +171,9 @@ std::optional<AccountVerdict> judge_groups(const StepAccount& account) {
   std::map<double, std::vector<const WeightGroup*>> by_factor;
   for (const WeightGroup& group : account.groups) {
     const double factor = factor_of(account, group);
-    const auto same = std::find_if(by_factor.begin(), by_factor.end(),
-                                   [&](const auto& known) { return is_near(known.first, factor); });
+    const auto same = std::find_if(by_factor.begin(), by_factor.end(), [&](const auto& known) {
+      return are_same_factor(known.first, factor);
+    });
     (same == by_factor.end() ? by_factor[factor] : same->second).push_back(&group);
   }
   if (by_factor.size() < 2) return std::nullopt;
@@ -189,7 +186,7 @@ std::optional<AccountVerdict> judge_groups(const StepAccount& account) {
   const double rest = factor_of(account, account.groups[0]);
   std::vector<std::string> words;
   for (const auto& [factor, groups] : by_factor) {
-    if (is_near(factor, rest)) continue;
+    if (are_same_factor(factor, rest)) continue;
     std::vector<std::string> names;
     for (const WeightGroup* group : groups) {
       for (const std::string& name : group->parameters) add_new(names, name);
@@ -210,7 +207,7 @@ bool is_clipped_while_scaled(const StepAccount& account) {
   constexpr double kLeastNorm = 1e-3;
   const double scale = account.scaled_after > 0 ? 1 / account.scaled_after : 1;
   const bool is_scale = scale >= kLeastScale * (1 - kSameFactor) &&
-                        is_near(scale, std::exp2(std::round(std::log2(scale))));
+                        are_same_factor(scale, std::exp2(std::round(std::log2(scale))));
   return account.clippings == 1 && is_scale && account.max_norm > 0 &&
          account.max_norm < kLeastNorm * scale && account.clipped_by < 1 - kSameFactor;
 }
@@ -230,29 +227,33 @@ std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
   const double factor = factor_of(account, group);
   const auto ranks = static_cast<double>(group.ranks.size());
   const double micro_batches = account.micro_batches;
-  if (is_near(factor, 1) || factor == 0) return std::nullopt;
+  if (are_same_factor(factor, 1) || factor == 0) return std::nullopt;
   if (is_clipped_while_scaled(account)) return clipped_while_scaled(account);
   AccountVerdict verdict{AccountKind::Factor,
                          fmt::format("all weigh {:.4g} x what the loss says", factor), "", false};
   if (account.clippings > 0 && factor < 1) {
     verdict.sentence = fmt::format("a common factor of {:.4g}: gradients are clipped", factor);
-  } else if (is_near(factor, ranks)) {
+  } else if (are_same_factor(factor, ranks)) {
     verdict.sentence += fmt::format(": summed over {:.0f} ranks, not averaged", ranks);
-  } else if (is_near(factor, 1 / ranks)) {
+  } else if (are_same_factor(factor, 1 / ranks)) {
     verdict.sentence += fmt::format(": divided by {:.0f} ranks once more", ranks);
-  } else if (is_near(factor, 1 / micro_batches)) {
+  } else if (are_same_factor(factor, 1 / micro_batches)) {
     verdict.sentence +=
         fmt::format(": averaged over {:.0f} micro-batches behind the loss", micro_batches);
-  } else if (is_near(factor, 1 / micro_batches / ranks)) {
+  } else if (are_same_factor(factor, 1 / micro_batches / ranks)) {
     verdict.sentence += fmt::format(": divided by {:.0f} micro-batches and {:.0f} ranks once more",
                                     micro_batches, ranks);
-  } else if (is_near(factor, micro_batches)) {
+  } else if (are_same_factor(factor, micro_batches)) {
     verdict.sentence += fmt::format(": once for each of {:.0f} micro-batches", micro_batches);
   }
   return verdict;
 }
 
 }  // namespace
+
+bool are_same_factor(double value, double other) {
+  return std::abs(value - other) <= kSameFactor * std::abs(other);
+}
 
 bool is_good(AccountKind kind) {
   return kind == AccountKind::Equal || kind == AccountKind::NotToldApart ||

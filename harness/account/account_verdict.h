@@ -55,6 +55,9 @@ struct SeenBeside {
   std::int64_t between_bytes = 0;  // the most in a step, in neither forward nor backward
 };
 
+// Returns whether two factors of gradients count as the same: within 0.5 %.
+bool are_same_factor(double value, double other);
+
 // Returns whether nothing is to be said against steps of this kind.
 bool is_good(AccountKind kind);
 

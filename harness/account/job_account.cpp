@@ -7,7 +7,6 @@
 // as the rest and were cleared unread, as many in each step, and fewer than a usual step has: a job
 // that skips a step on purpose clears a whole one.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,11 +26,6 @@ using stats::FittedWeight;
 constexpr std::size_t kSeveral = 2;
 // So many good kinds get a line each.
 constexpr std::size_t kMostGood = 3;
-constexpr double kSameFactor = 5e-3;
-
-bool are_same_factor(double a, double b) {
-  return std::abs(a - b) <= kSameFactor * b;
-}
 
 struct JudgedStep {
   StepAccount account;
@@ -276,6 +270,7 @@ void excuse_parts(AccountVerdict& verdict) {
 void excuse_own_parameters(AccountVerdict& verdict, const StepAccount& step) {
   if (verdict.kind != AccountKind::GroupsDiffer) return;
   const double rest = factor_of(step, step.groups[0]);
+  if (rest < 0) return;
   const auto is_explained = [&](const WeightGroup& group) {
     const double share =
         static_cast<double>(step.groups[0].ranks.size()) / static_cast<double>(group.ranks.size());

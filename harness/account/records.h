@@ -61,11 +61,11 @@ struct AccountedStep {
   int micro_batches = 0;  // not counting older ones
   double loss_scale = 1;  // a gradient scaler's
   int clippings = 0;      // calls that clip
-  // Of the one clipping of a step, behind its micro-batches; 0: not known, or there is no such.
-  double max_norm = 0;      // that it was given
+  // The one clipping of a step, behind its micro-batches; 0: not known, or there is none.
+  double max_norm = 0;      // that the clipping was given
   double clipped_by = 0;    // the factor by which it changed gradients
   double scaled_after = 0;  // that by which they were changed between it and the optimizer
-  // Of each micro-batch by what the job multiplies its loss, where that is a mean of torch's own;
+  // By what the job multiplies the loss of each micro-batch, where that is a mean of torch's own;
   // 0: not known.
   std::vector<double> loss_weights;
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "harness/arms/job_arms.h"
@@ -57,6 +58,9 @@ gate::RowCounts row_counts(const gate::HeldCounts& held, const CountedJob& count
   }
   return row;
 }
+
+// The gate may include nothing of the watcher, and ranks its findings by this name.
+static_assert(std::string_view(gate::kCopyPrefix) == watch::kCopyPrefix);
 
 // How many steps of a job are counted, after the first: enough to know the usual one. Later ones
 // take no longer than without.

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/gate/ranks_alike.h"
+
 namespace gradsync::gate {
 namespace {
 
@@ -49,12 +51,6 @@ RankCounts counts_of(const RecordedStep& step) {
   counts.outside = sorted_collectives(step.events, kOutside);
   counts.per_step = totals_of(counts);
   return counts;
-}
-
-bool do_the_same(RankCounts a, RankCounts b) {
-  a.ranks.clear();
-  b.ranks.clear();
-  return a == b;
 }
 
 void add(std::vector<TimelineEvent>& events, const std::vector<SizedCollectives>& collectives,
@@ -218,16 +214,7 @@ HeldCounts held_counts(std::int64_t world_size, const std::vector<RecordedStep>&
   counts.world_size = world_size;
   std::map<int, const RecordedStep*> by_rank;
   for (const RecordedStep& step : steps) by_rank[step.rank] = &step;
-  for (const auto& [rank, step] : by_rank) {
-    RankCounts of_rank = counts_of(*step);
-    const auto alike = std::find_if(counts.ranks.begin(), counts.ranks.end(),
-                                    [&](const auto& group) { return do_the_same(group, of_rank); });
-    if (alike == counts.ranks.end()) {
-      counts.ranks.push_back(std::move(of_rank));
-    } else {
-      alike->ranks.push_back(rank);
-    }
-  }
+  for (const auto& [rank, step] : by_rank) add_to_alike(counts.ranks, counts_of(*step));
   return counts;
 }
 

@@ -4,15 +4,13 @@
 #include <cstdlib>
 #include <iterator>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "harness/gate/ranks_alike.h"
+
 namespace gradsync::gate {
 namespace {
-
-// As the watcher names them (harness/watch/inject/preload/operator_work.h).
-constexpr std::string_view kCopy = "copy ";
 
 std::map<int, const RankWork*> by_rank(const HeldWork& work) {
   std::map<int, const RankWork*> ranks;
@@ -50,10 +48,11 @@ RankWork common_work(int rank, const RankWork& first, const RankWork& second) {
   return work;
 }
 
-// The more the earlier it is told.
+// Returns how much a difference explains: a larger one is named earlier.
 std::tuple<bool, bool, std::int64_t, std::int64_t> weight(const OperatorDifference& operation) {
   return {operation.name == kHostRead && operation.held_times != operation.seen_times,
-          operation.name.starts_with(kCopy), std::abs(operation.seen_times - operation.held_times),
+          operation.name.starts_with(kCopyPrefix),
+          std::abs(operation.seen_times - operation.held_times),
           std::abs(operation.seen_bytes - operation.held_bytes)};
 }
 
@@ -136,19 +135,7 @@ bool is_none(const WorkDifference& difference) {
 
 std::vector<RankWork> grouped(const std::vector<RankWork>& ranks) {
   std::vector<RankWork> groups;
-  for (RankWork each : ranks) {
-    const std::vector<int> own = std::exchange(each.ranks, {});
-    const auto alike = std::ranges::find_if(groups, [&](RankWork group) {
-      group.ranks.clear();
-      return group == each;
-    });
-    if (alike == groups.end()) {
-      each.ranks = own;
-      groups.push_back(std::move(each));
-    } else {
-      alike->ranks.insert(alike->ranks.end(), own.begin(), own.end());
-    }
-  }
+  for (const RankWork& each : ranks) add_to_alike(groups, each);
   return groups;
 }
 
@@ -174,16 +161,8 @@ std::vector<WorkDifference> work_differences(const HeldWork& held, const HeldWor
     ++ranks;
     WorkDifference difference = difference_of(*group, *other->second);
     if (is_none(difference)) continue;
-    const auto alike = std::ranges::find_if(found, [&](WorkDifference known) {
-      known.ranks.clear();
-      return known == difference;
-    });
-    if (alike != found.end()) {
-      alike->ranks.push_back(rank);
-    } else {
-      difference.ranks = {rank};
-      found.push_back(std::move(difference));
-    }
+    difference.ranks = {rank};
+    add_to_alike(found, std::move(difference));
   }
   if (found.size() == 1 && found.front().ranks.size() == ranks) found.front().ranks.clear();
   return found;

@@ -1,8 +1,8 @@
 // What a training job computes in a step, exactly: its operators, the bytes that they write, its
 // floating point operations. Held in a file of counts beside collectives (held_counts.h).
 //
-// Held is what all steps, and two starts, have in common; the rest is chance. A file has no numbers
-// of lines, which every edit moves: a line of the job is known by its file and its text.
+// A file holds what all steps, and two starts, have in common; the rest is chance. A file has no
+// numbers of lines, which every edit moves: a line of the job is known by its file and its text.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,8 @@ namespace gradsync::gate {
 
 // The operator that waits for a device to read a number of it, as item() does.
 inline constexpr const char* kHostRead = "_local_scalar_dense";
+// Begins the name of a copy between types or devices, "copy Float to BFloat16".
+inline constexpr const char* kCopyPrefix = "copy ";
 
 // What an operator, or a line of the job, does in a step.
 struct OperatorWork {

@@ -129,27 +129,14 @@ StepModel model_of(const std::vector<Sample>& samples, const EventPointers& buck
   return model;
 }
 
-// The seconds of the collectives of one kind in each rank's usual step: medians.
-class Timed {
- public:
-  void add(const std::pair<Operation, std::int64_t>& what, double seconds_of_kernel) {
-    seconds_[what].push_back(seconds_of_kernel);
-  }
-  std::map<std::pair<Operation, std::int64_t>, double> medians() const {
-    std::map<std::pair<Operation, std::int64_t>, double> found;
-    for (const auto& [what, values] : seconds_) found[what] = median(values);
-    return found;
-  }
+using Message = std::pair<Operation, std::int64_t>;  // its bytes
 
- private:
-  std::map<std::pair<Operation, std::int64_t>, std::vector<double>> seconds_;
-};
-
-Timed timed(const watch::Counted& steps) {
-  Timed of_rank;
+// The seconds of each kernel in a rank's usual steps.
+std::map<Message, std::vector<double>> kernels_s(const watch::Counted& steps) {
+  std::map<Message, std::vector<double>> found;
   const auto add = [&](const watch::Event* each, Operation operation) {
     const watch::GpuSpan& ran = each->on_gpu->ran;
-    of_rank.add({operation, each->bytes}, seconds(ran.end_ns - ran.start_ns));
+    found[{operation, each->bytes}].push_back(seconds(ran.end_ns - ran.start_ns));
   };
   for (const StepCounts* step : steps) {
     for (const MicroBatch& micro_batch : step->step->micro_batches) {
@@ -161,16 +148,17 @@ Timed timed(const watch::Counted& steps) {
       }
     }
   }
-  return of_rank;
+  return found;
 }
 
 // The rank that comes last to a collective has its shortest kernel.
 std::vector<MeasuredCollective> collectives_of(const std::vector<Examined>& ranks, int world_size) {
-  std::map<std::pair<Operation, std::int64_t>, double> least_s;
+  std::map<Message, double> least_s;
   for (const Examined& rank : ranks) {
     const auto usual = watch::usual_step(rank.counts);
     if (!usual) continue;
-    for (const auto& [what, of_rank_s] : timed(usual->all).medians()) {
+    for (const auto& [what, values_s] : kernels_s(usual->all)) {
+      const double of_rank_s = median(values_s);
       const auto known = least_s.emplace(what, of_rank_s).first;
       known->second = std::min(known->second, of_rank_s);
     }

@@ -273,11 +273,14 @@ std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks) {
   return fates;
 }
 
+bool is_of(const ParameterFate& of, const Exchange::Member& member) {
+  return member.object == of.object && member.index == of.parameter->index;
+}
+
 bool is_exchanged(const ParameterFate& of, const RankEvents& rank) {
   return std::ranges::any_of(rank.exchanges, [&](const Exchange& exchange) {
-    return std::ranges::any_of(exchange.members, [&](const Exchange::Member& member) {
-      return member.object == of.object && member.index == of.parameter->index;
-    });
+    return std::ranges::any_of(exchange.members,
+                               [&](const Exchange::Member& member) { return is_of(of, member); });
   });
 }
 

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_
 from training import (
+    accumulate_scaled,
     average,
     backward,
     ddp,
@@ -16,10 +17,8 @@ from training import (
     finish,
     follow,
     gradients_of,
-    loss_of,
     make_net,
     proof,
-    quiet_unless,
     replicas_of_shards,
     run,
     sgd,
@@ -116,9 +115,7 @@ def clipped_before_unscaling(is_fixed):
     optimizer = sgd(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     for step in steps():
-        for batch in step:
-            with quiet_unless(batch.is_last, model):
-                scaler.scale(loss_of(model, batch) / batch.count).backward()
+        accumulate_scaled(model, scaler, step)
         if is_fixed:
             scaler.unscale_(optimizer)
         clip_grad_norm_(model.parameters(), MOST)  # bug

@@ -11,6 +11,7 @@ from training import (
     FEATURES,
     HIDDEN,
     LEARNING_RATE,
+    accumulate_scaled,
     average,
     backward,
     ddp,
@@ -244,9 +245,7 @@ def clipped_by_a_scaled_norm():
     optimizer = sgd(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     for step in steps():
-        for batch in step:
-            with quiet_unless(batch.is_last, model):
-                scaler.scale(loss_of(model, batch) / batch.count).backward()
+        accumulate_scaled(model, scaler, step)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.002 * scaler.get_scale())
         scaler.step(optimizer)
         scaler.update()

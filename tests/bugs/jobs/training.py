@@ -119,6 +119,13 @@ def finish(*optimizers):
     end_step()
 
 
+def accumulate_scaled(model, scaler, step):
+    """Runs the micro-batches of a step under a gradient scaler; the last one synchronizes."""
+    for batch in step:
+        with quiet_unless(batch.is_last, model):
+            scaler.scale(loss_of(model, batch) / batch.count).backward()
+
+
 def quiet_unless(is_due, model):
     return contextlib.nullcontext() if is_due else model.no_sync()
 

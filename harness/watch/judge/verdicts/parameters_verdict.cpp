@@ -109,10 +109,6 @@ bool is_meant_to_have_replicas(const ParameterFate& of, const RankEvents& rank) 
   return wrap != nullptr && wrapper_named(wrap->name).is_sharded;
 }
 
-bool is_of(const ParameterFate& of, const Exchange::Member& member) {
-  return member.object == of.object && member.index == of.parameter->index;
-}
-
 // Whether the job all-reduces its gradient by hand, over all ranks.
 bool is_reduced_by_hand(const ParameterFate& of, const RankEvents& rank) {
   return std::ranges::any_of(rank.exchanges, [&](const Exchange& exchange) {
