@@ -9,6 +9,7 @@ alone has is not compared.
 """
 
 import itertools
+import math
 import time
 import weakref
 
@@ -118,8 +119,8 @@ class Replicas:
         values, samples = {}, {}
         for index, thing in tracked.things():
             values[str(index)] = str(hash_of(thing))
-            if len(samples) < SAMPLED:
-                samples[str(index)] = sample_of(thing)
+            if len(samples) < SAMPLED and all(map(math.isfinite, sample := sample_of(thing))):
+                samples[str(index)] = sample  # JSON has no other numbers
         recording.writer.write(
             "hashes",
             object=tracked.number,

@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
@@ -29,6 +30,7 @@ import gradsync_watch_hash as hashes
 import gradsync_watch_models as models
 import gradsync_watch_owners as owners
 import gradsync_watch_recording as recording
+import gradsync_watch_replicas as replicas
 from gradsync_watch_exchanges import Gradients
 
 recording.torch = torch  # as gradsync_watch_hook.py has it, once the job has imported torch
@@ -176,6 +178,18 @@ class OwnersTest(unittest.TestCase):
         found = self.owners_of(model.named_parameters())
         self.assertEqual(found.pop("late"), "added")
         self.assertEqual(set(found.values()), {"shard"})
+
+
+class LookTest(unittest.TestCase):
+    def test_what_is_not_finite_has_no_sample(self):
+        """JSON has no such numbers: the reader would refuse the file."""
+        things = list(enumerate((torch.ones(4), torch.full((4,), torch.nan))))
+        tracked = SimpleNamespace(things=lambda: things, number=1, steps=1)
+        with mock.patch.object(recording, "writer") as writer:
+            replicas.Replicas().look(tracked, start=0)
+        written = writer.write.call_args.kwargs
+        self.assertEqual(list(written["values"]), ["0", "1"])
+        self.assertEqual(written["samples"], {"0": [1.0, 1.0]})
 
 
 class ExchangesTest(unittest.TestCase):
