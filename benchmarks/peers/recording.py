@@ -43,6 +43,19 @@ class Account:
             raise RuntimeError(f"no step was accounted: {'; '.join(watched.account_faults)}")
 
 
+class Profiled:
+    """A block that is recorded stands in a profile as `gradsync watch --seconds` begins one
+    (harness/watch/inject/hook/gradsync_watch_seconds.py). That begins and ends untimed.
+    """
+
+    def __call__(self, recorded):
+        from torch.profiler import ProfilerActivity, profile
+
+        if not recorded:
+            return contextlib.nullcontext()
+        return profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
+
+
 @contextlib.contextmanager
 def watched_block(**wish):
     from gradsync import watching  # on the path of launches that record like this
@@ -53,4 +66,4 @@ def watched_block(**wish):
         raise RuntimeError(f"gradsync.watching() saw no step: {'; '.join(watched.unseen)}")
 
 
-WAYS = {None: Never, "within": Within, "account": Account}
+WAYS = {None: Never, "within": Within, "account": Account, "profiled": Profiled}

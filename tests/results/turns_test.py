@@ -251,6 +251,9 @@ class WatchCostLaunches(ProgramTest):
     def test_every_other_block_is_accounted(self):
         self.assert_recorded_blocks("account", "--every", "2", "--sample", "0.5")
 
+    def test_every_other_block_is_profiled(self):
+        self.assert_recorded_blocks("seconds")
+
     def assert_recorded_blocks(self, kind, *more):
         options = (*TINY, *SHORT[:-2], *PATIENT, *more)
         out, written = self.cost(kind, *options, "--strategy", "no_sync")

@@ -4,6 +4,7 @@
     results/evidence/make.py peers watch_cost step --job gradsync --strategy baseline
     results/evidence/make.py peers watch_cost within --launches 4 --steps 5 --rounds 10
     results/evidence/make.py peers watch_cost account --launches 4 --steps 20 --every 10 --sample 1
+    results/evidence/make.py peers watch_cost seconds --launches 4 --steps 5 --rounds 10
     results/evidence/make.py peers watch_cost looks --launches 8 --steps 20
     results/evidence/make.py peers watch_cost start --launches 8
 
@@ -18,6 +19,8 @@ within  trains the Python job and has every other block of steps watched from wi
 account has every block watched from within, and every other one ask for an account of --every N
         steps, the first two, and --sample SHARE of the parameters; else like within. Of the
         timed steps as many are accounted as of a long job's: their number is a multiple of N.
+seconds has every other block stand in a profile as that of `gradsync watch --seconds`; else like
+        within. Without a GPU that is what the profiler costs the host.
 looks   trains the Python job watched, and adds up what each rank says that its looks at parameters
         took (bit hashes, and who owns them): a share of the job's steps, of the dearest rank.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
@@ -168,6 +171,10 @@ def measure_within(options, work, recording="within", **more):
 
 def measure_account(options, work):
     return measure_within(options, work, "account", every=options.every, sample=options.sample)
+
+
+def measure_seconds(options, work):
+    return measure_within(options, work, "profiled")
 
 
 def sides_of(results):
@@ -331,6 +338,10 @@ def parse(arguments):
     account.add_argument("--every", type=at_least(2), default=10, help="default: %(default)s")
     account.add_argument("--sample", type=float, default=1.0, help="default: %(default)s")
     add_work(account, topology="1x2", steps=20)
+    seconds = kinds.add_parser(
+        "seconds", allow_abbrev=False, help="what the profiler of --seconds costs a step"
+    )
+    add_work(seconds, topology="1x2")
     looks = kinds.add_parser(
         "looks", allow_abbrev=False, help="what looking at parameters costs a step"
     )
@@ -350,6 +361,7 @@ REPORTS = {
     "step": report_steps,
     "within": functools.partial(report_blocks, measure_within),
     "account": functools.partial(report_blocks, measure_account),
+    "seconds": functools.partial(report_blocks, measure_seconds),
     "looks": report_looks,
     "start": report_starts,
 }

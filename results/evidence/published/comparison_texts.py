@@ -97,6 +97,16 @@ def watch_cost_within(context, command, seen, _):
     return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
 
 
+def watch_cost_seconds(context, command, seen, _):
+    sides = watch_cost.sides_of(seen["launches"])
+    rows = [["strategy", "alone, s/step", "profiled / alone", "more, ms per step"]]
+    for strategy in seen["work"]["strategies"]:
+        row = watch_cost.step_row(sides, strategy)
+        rows.append([strategy, f"{row.alone_s:.4f}", str(row.ratio), str(row.added_ms)])
+    caption = over_launches(context, command, len(seen["launches"]))
+    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+
+
 def watch_cost_account(context, command, seen, _):
     sides = watch_cost.sides_of(seen["launches"])
     rows = [["strategy", "watched, s/step", "with an account / watched", "more, ms per step"]]

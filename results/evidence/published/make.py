@@ -272,6 +272,14 @@ FIGURES = {
         f"{HERE}/README.md",
         comparison_texts.watch_cost_account,
     ),
+    "watch_cost_seconds": Comparison(
+        (
+            *(*OF_PEERS, "watch_cost", "seconds", "--micro-batch-size", "1"),
+            *("--sequence-length", "4", "--steps", "5", "--rounds", "10", "--launches", "8"),
+        ),
+        f"{HERE}/README.md",
+        comparison_texts.watch_cost_seconds,
+    ),
     "micro_watch": Micro(
         ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
         f"{HERE}/README.md",
