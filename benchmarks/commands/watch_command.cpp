@@ -22,6 +22,7 @@
 #include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/read/account_file.h"
+#include "harness/watch/read/foreign/profiled_steps.h"
 #include "harness/watch/read/read_events.h"
 #include "harness/watch/tell/export/exports.h"
 #include "harness/watch/tell/pages.h"
@@ -47,6 +48,7 @@ struct WatchOptions {
   bool fail_on_excess = false;
   bool prepare = false;
   bool account = false;
+  bool seconds = false;
   int every = 10;
   double sample = 1;
 };
@@ -76,10 +78,20 @@ void check_paper(const WatchOptions& options) {
     throw ConfigError("--account needs gradients, and with --on none is computed: leave out one");
   }
   const watch::ExportOptions& exports = options.exports;
-  if (!(options.trace + exports.prometheus + exports.tensorboard + exports.steps_json).empty()) {
+  if (options.seconds ||
+      !(options.trace + exports.prometheus + exports.tensorboard + exports.steps_json).empty()) {
     throw ConfigError(
-        "--trace, --prometheus, --tensorboard and --steps-json tell seconds, and with --on there "
-        "are none: leave out one");
+        "--seconds, --trace, --prometheus, --tensorboard and --steps-json tell seconds, and with "
+        "--on there are none: leave out one");
+  }
+}
+
+// Errors: ConfigError where an account would compute in the steps that are timed.
+void check_seconds(const WatchOptions& options) {
+  if (options.seconds && options.account && options.every < watch::kStepsForSeconds) {
+    throw ConfigError(
+        fmt::format("--every: got {}, expected at least {} where --seconds times the first steps",
+                    options.every, watch::kStepsForSeconds));
   }
 }
 
@@ -112,6 +124,7 @@ class Watcher {
         changes.emplace_back(watch::kAccountVariable,
                              fmt::format("{} {}", options_.every, options_.sample));
       }
+      if (options_.seconds) changes.emplace_back(watch::kSecondsVariable, "1");
       return changes;
     } catch (const EnvironmentError& error) {
       why_not_watched_ = error.what();
@@ -210,6 +223,7 @@ class Watcher {
       return tell_nothing(fmt::format("the job was not watched: {}", why_not_watched_));
     }
     seen = watch::read_folder(folder_->path());
+    watch::add_profiled_steps(seen.ranks, folder_->path());
     for (const std::string& fault : seen.faults) {
       log::warn(fmt::format("a process is not watched: {}", fault));
     }
@@ -301,6 +315,10 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
                       "Keep the recordings of all processes in this folder");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
+  command->add_flag(
+      "--seconds", options->seconds,
+      "Record four steps with torch.profiler, which slows these, for what they wait for "
+      "on NCCL");
   CLI::Option* account = command->add_flag("--account", options->account,
                                            "Print the weight of every micro-batch of every rank in "
                                            "the gradient that the optimizer reads");
@@ -333,6 +351,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");
     }
     check_paper(*options);
+    check_seconds(*options);
     if (options->exports.job.empty()) {
       options->exports.job = watch::job_name(options->command);
     }

@@ -55,9 +55,9 @@ if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returnc
 
 
 @functools.cache
-def watched_server(*of_watch):
+def watched_server(*of_watch, **more):
     """The server of jobs that are watched: it was started as gradsync watch starts a job, with
-    these options."""
+    these options, and with `more` in its environment."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
         options = ("--keep", f"{folder}/events", "--python", TORCH_PYTHON, *of_watch)
@@ -69,7 +69,7 @@ def watched_server(*of_watch):
             check=True,
         )
     environment = dict(pair.split("=", 1) for pair in said.stdout.split("\0") if pair)
-    return ForkServer(TORCH_PYTHON, environment | {"GRADSYNC_WATCH_DIR": WATCHED})
+    return ForkServer(TORCH_PYTHON, environment | {"GRADSYNC_WATCH_DIR": WATCHED} | more)
 
 
 class WatchTest(ProgramTest):

@@ -14,6 +14,11 @@ using launch::EnvironmentChanges;
 // The variable that asks for an account, in every process of a job: "EVERY SHARE".
 inline constexpr const char* kAccountVariable = "GRADSYNC_WATCH_ACCOUNT";
 
+// The variable that asks for the seconds of GPUs, in every process of a job; with any value.
+inline constexpr const char* kSecondsVariable = "GRADSYNC_WATCH_SECONDS";
+// The first steps, in the last of which it is done (hook/gradsync_watch_seconds.py).
+inline constexpr int kStepsForSeconds = 7;
+
 // The variable that names the folder of events, in every process of a watched job.
 inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
 

@@ -11,6 +11,9 @@ namespace gradsync::watch {
 namespace {
 
 std::optional<StepCounts::OnGpu> placed(const StepCounts& counts, const GpuWork& gpu) {
+  const bool is_recorded =
+      gpu.recorded.start_ns <= counts.step->start_ns && counts.step->end_ns <= gpu.recorded.end_ns;
+  if (!is_recorded) return std::nullopt;
   const auto end_ns = done_ns(gpu, counts.step->end_ns);
   const auto optimizer_ns = done_ns(gpu, counts.optimizer_begin_ns());
   if (!end_ns || !optimizer_ns) return std::nullopt;
@@ -32,9 +35,17 @@ ByName collectives_by_name(const RankEvents& rank, const StepCounts& counts) {
   return found;
 }
 
+// Returns the step whose collectives are named: the usual one, or the last whose times are known.
+const StepCounts& example_on_gpu(const UsualStep& usual) {
+  if (usual.example->on_gpu) return *usual.example;
+  const auto last = std::find_if(usual.all.rbegin(), usual.all.rend(),
+                                 [](const StepCounts* step) { return step->on_gpu.has_value(); });
+  return last == usual.all.rend() ? *usual.example : **last;
+}
+
 std::optional<MostExposed> most_exposed(const RankEvents& rank, const UsualStep& usual) {
   std::map<std::pair<std::string, std::size_t>, std::vector<double>> exposed_s;
-  const ByName example = collectives_by_name(rank, *usual.example);
+  const ByName example = collectives_by_name(rank, example_on_gpu(usual));
   for (const StepCounts* step : usual.all) {
     for (const auto& [name, collectives] : collectives_by_name(rank, *step)) {
       const auto alike = example.find(name);
@@ -76,6 +87,7 @@ std::optional<StepOnGpu> usual_on_gpu(const RankEvents& rank, const UsualStep& u
     return stats::quantile(values, 0.5);
   };
   StepOnGpu usual_step;
+  usual_step.steps = static_cast<int>(steps.size());
   for (double GpuTimes::*time_s :
        {&GpuTimes::span_s, &GpuTimes::communication_s, &GpuTimes::computation_s,
         &GpuTimes::overlapped_s, &GpuTimes::exposed_s, &GpuTimes::waited_s, &GpuTimes::idle_s}) {

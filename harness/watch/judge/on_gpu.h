@@ -25,6 +25,7 @@ struct MostExposed {
 };
 
 struct StepOnGpu {
+  int steps = 0;  // how many steps' times are known; 0: all, in older files
   GpuTimes times;
   std::optional<MostExposed> most_exposed;  // absent: nothing is exposed
 };

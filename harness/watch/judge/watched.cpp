@@ -60,6 +60,15 @@ void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
   typical.parts = std::move(parts);
 }
 
+// Steps whose times may go into one median: those that are known on the GPU, or else all.
+Counted timed_alike(const UsualStep& usual) {
+  Counted on_gpu;
+  for (const StepCounts* step : usual.all) {
+    if (step->on_gpu) on_gpu.push_back(step);
+  }
+  return on_gpu.empty() ? usual.all : on_gpu;
+}
+
 void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
   const std::span<const Examined> compared = comparable(ranks);
   std::vector<double> steps_s;
@@ -70,7 +79,7 @@ void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const U
   const auto keep = [](std::vector<double>& values, const std::optional<double>& value) {
     if (value) values.push_back(*value);
   };
-  for (const StepCounts* step : usual.all) {
+  for (const StepCounts* step : timed_alike(usual)) {
     steps_s.push_back(step->duration_s());
     optimizers_s.push_back(step->optimizer_s());
     const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());

@@ -146,8 +146,9 @@ struct RankEvents {
   bool is_imported() const { return is_traced; }
   std::string gpus_of_paper;  // that it had, "8xh100"; "": the machine's own devices
   TensorPeak peak;
-  std::optional<GpuWork> gpu;  // absent: it has none, or none was recorded
-  int host = 0;                // of a job on several hosts, by their lowest ranks
+  std::optional<GpuWork> gpu;       // absent: it has none, or none was recorded
+  std::optional<GpuSpan> profiled;  // when torch.profiler recorded (foreign/profiled_steps.h)
+  int host = 0;                     // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.
   std::optional<std::int64_t> clock_error_ns = 0;
   // From then on some events were left out because there were too many.

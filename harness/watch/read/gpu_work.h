@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct GpuWork {
   GpuSpans waited;                    // exposed, and the step waits for it
   GpuSpans busy;                      // whatever runs, copies among it
   std::vector<GpuProgress> progress;  // by time
+  GpuSpan recorded = {std::numeric_limits<std::int64_t>::min(),
+                      std::numeric_limits<std::int64_t>::max()};  // of the host: not beyond
 };
 
 struct GpuTimes {

@@ -58,6 +58,11 @@ constexpr auto fields_of(const JobLine*) {
                     field("text", &JobLine::text)};
 }
 
+constexpr auto fields_of(const GpuSpan*) {
+  return std::tuple{field("start_ns", &GpuSpan::start_ns).at_least(0),
+                    field("end_ns", &GpuSpan::end_ns).at_least(0)};
+}
+
 constexpr auto fields_of(const HeldGradients*) {
   return std::tuple{field("shard_bytes", &HeldGradients::shard_bytes).at_least(0),
                     field("reduced_bytes", &HeldGradients::reduced_bytes).at_least(-1),
@@ -101,6 +106,10 @@ struct GpuPeakLine {
   std::string sentence;
 };
 
+struct ProfiledLine {
+  GpuSpan span;
+};
+
 constexpr auto names_of(const ToldRole*) {
   return std::array{std::pair{ToldRole::Nothing, ""}, std::pair{ToldRole::Shard, "shard"},
                     std::pair{ToldRole::Replicate, "replicate"},
@@ -139,6 +148,10 @@ constexpr auto fields_of(const GpuPeakLine*) {
   return std::tuple{constant("kind", "gpu_peak"), field("bytes", &GpuPeakLine::bytes).at_least(-1),
                     field("reserved_bytes", &GpuPeakLine::reserved_bytes).later().at_least(0),
                     field("sentence", &GpuPeakLine::sentence).later()};
+}
+
+constexpr auto fields_of(const ProfiledLine*) {
+  return std::tuple{constant("kind", "profiled"), beside(&ProfiledLine::span)};
 }
 
 Group group_of(GroupLine line) {
@@ -195,6 +208,8 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
     events.stacks[stack.number] = std::move(stack.lines);
   } else if (kind == "gpu_peak") {
     events.peak = gpu_peak_of(read_only_fields<GpuPeakLine>(line, place));
+  } else if (kind == "profiled") {
+    events.profiled = read_only_fields<ProfiledLine>(line, place).span;
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(read_only_fields<FaultLine>(line, place).sentence);
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
@@ -308,6 +323,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   native.groups = hook.groups;
   native.held = hook.held;
   native.stacks = hook.stacks;
+  native.profiled = hook.profiled;
   native.optimizers = hook.optimizers;
   native.exchanges = hook.exchanges;
   join(native.events, hook.events, EventKind::Forward, false);

@@ -7,6 +7,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/watch/read/clock_between.h"
+#include "harness/watch/read/foreign/profiled_steps.h"
 #include "harness/watch/read/read_events.h"
 
 namespace gradsync::watch {
@@ -72,7 +73,10 @@ bool are_hosts_of_one_job(const std::vector<std::string>& folders) {
 
 std::vector<RankEvents> read_hosts(const std::vector<std::string>& folders) {
   std::vector<Host> hosts;
-  for (const std::string& folder : folders) hosts.push_back({folder, read_folder(folder).ranks});
+  for (const std::string& folder : folders) {
+    hosts.push_back({folder, read_folder(folder).ranks});
+    add_profiled_steps(hosts.back().processes, folder);
+  }
   std::ranges::sort(hosts, {}, [](const Host& host) { return host.rank_numbers(); });
   for (std::size_t i = 1; i < hosts.size(); ++i) {
     put_on_the_clock_of(hosts[0], hosts[i], static_cast<int>(i));

@@ -132,10 +132,22 @@ std::string seen_sentence(const Watched& watched) {
                      all.bytes ? bytes_text(all.bytes) : "of unknown size");
 }
 
+namespace {
+
+std::string timed_steps_text(const TypicalStep& typical) {
+  const bool is_of_some =
+      typical.gpu && typical.gpu->steps != 0 && typical.gpu->steps < typical.steps;
+  if (!is_of_some) return counted(typical.steps, "step", "steps");
+  return fmt::format("{} that torch.profiler recorded, which makes them slower",
+                     counted(typical.gpu->steps, "step", "steps"));
+}
+
+}  // namespace
+
 std::string times_sentence(const TypicalStep& typical) {
   if (!typical.step_s) return "";
-  std::string text = fmt::format("{:.3f} s per step (median of {})", *typical.step_s,
-                                 counted(typical.steps, "step", "steps"));
+  std::string text =
+      fmt::format("{:.3f} s per step (median of {})", *typical.step_s, timed_steps_text(typical));
   if (typical.excess.empty()) return text;
   if (!typical.excess_s) {
     text += "; what of it the excess took is not known: " + typical.excess_s.why_not();

@@ -177,7 +177,8 @@ constexpr auto fields_of(const MostExposed*) {
 }
 
 constexpr auto fields_of(const StepOnGpu*) {
-  return std::tuple{beside(&StepOnGpu::times), field("most_exposed", &StepOnGpu::most_exposed)};
+  return std::tuple{field("steps", &StepOnGpu::steps).later().at_least(0),
+                    beside(&StepOnGpu::times), field("most_exposed", &StepOnGpu::most_exposed)};
 }
 
 constexpr auto fields_of(const TypicalStep*) {

@@ -54,6 +54,19 @@ watch::RankEvents on_gpu(watch::RankEvents process, std::int64_t late_ns) {
   return process;
 }
 
+// Of its steps, torch.profiler recorded the second to the fourth.
+watch::RankEvents recorded_on_gpu(watch::RankEvents process) {
+  std::vector<std::int64_t> ends_ns;
+  for (const watch::Event& event : process.events) {
+    if (event.kind == watch::EventKind::OptimizerStep) ends_ns.push_back(event.end_ns);
+  }
+  process.gpu->recorded = {ends_ns.at(0), ends_ns.at(3)};
+  for (watch::Event& event : process.events) {
+    if (event.start_ns < ends_ns.at(0) || event.start_ns > ends_ns.at(3)) event.on_gpu.reset();
+  }
+  return process;
+}
+
 void improper_step(MadeJob& job) {
   job.times(3, [](MadeJob& j) { j.forward().enter_no_sync().reducing().leave_no_sync(); });
   job.forward().reducing().optimizer().zero_grad();
@@ -187,6 +200,9 @@ std::vector<SampleJob> sample_jobs() {
       {"without_times", job_without_times()},
       {"on_gpus",
        {on_gpu(improper_job(0).process(), 0), on_gpu(improper_job(1).process(), 2 * kMillisecond)}},
+      {"recorded_on_gpus",
+       {recorded_on_gpu(on_gpu(improper_job(0).process(), 0)),
+        recorded_on_gpu(on_gpu(improper_job(1).process(), 2 * kMillisecond))}},
       {"one_of_four", {alone.process()}},
       {"one_process", {no_group.process()}},
       {"nothing", {}}};

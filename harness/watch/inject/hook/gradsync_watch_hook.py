@@ -27,6 +27,7 @@ import gradsync_watch_models as models
 import gradsync_watch_paper as paper
 import gradsync_watch_recording as recording
 import gradsync_watch_replicas as replicas
+import gradsync_watch_seconds as seconds
 import gradsync_watch_world as world
 from gradsync_watch_between import (
     begin_backward,
@@ -130,6 +131,7 @@ def watch_optimizers(module):
     module.register_optimizer_step_pre_hook(allocations.before_step)
     module.register_optimizer_step_post_hook(allocations.after_step)
     module.register_optimizer_step_post_hook(lines.after_step)
+    module.register_optimizer_step_post_hook(seconds.after_step)
 
 
 def watch_clippings(module):
@@ -236,6 +238,7 @@ WATCHED = {
     "torch._dynamo.eval_frame": watch_compiled,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
+    "torch.autograd.profiler": seconds.watch_profiler,
     "torch.cuda": watch_gpu,
     "torch.cuda.memory": watch_gpu_memory,
     "torch.distributed._composable.replicate": watch_replicate_over_ddp,
@@ -303,6 +306,7 @@ def flush_at_end():
     reads.tell()
     replicas.at_end()
     allocations.at_end()
+    seconds.at_end()
     if recording.writer.file is not None:
         recording.gpu_peak.write()
     recording.writer.flush()
@@ -311,6 +315,7 @@ def flush_at_end():
 def forget_parent():
     recording.forget_parent()
     replicas.forget()
+    seconds.forget()
     if account.account is not None:
         account.account.forget()
 
@@ -321,6 +326,7 @@ def start():
     if folder and recording.writer is None:
         world.begin()
         Finder.is_from_the_start = True
+        seconds.start(folder, os.environ.get("GRADSYNC_WATCH_SECONDS", ""))
         install(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
 
 

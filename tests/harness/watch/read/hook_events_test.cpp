@@ -52,6 +52,15 @@ Event hooked(EventKind kind, std::int64_t start_ns, std::int64_t end_ns) {
   return made;
 }
 
+TEST(HookEvents, TellWhenTheProfilerRecorded) {
+  const std::string profiled = R"({"kind":"profiled","start_ns":7,"end_ns":9})"
+                               "\n";
+  RankEvents native;
+  merge(native, parse_hook_events(kStart + profiled, "hook-42.jsonl"));
+  EXPECT_EQ(native.profiled->start_ns, 7);
+  EXPECT_EQ(native.profiled->end_ns, 9);
+}
+
 TEST(HookEvents, ExplainTheStacksOfWork) {
   const std::string stack =
       R"({"kind":"work_stack","number":3,"lines":[{"file":"model.py","line":2,"text":"y = w @ x"},)"

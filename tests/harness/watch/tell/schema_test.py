@@ -44,7 +44,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 17)
+        self.assertEqual(len(self.jobs), 18)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
