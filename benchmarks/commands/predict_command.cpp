@@ -108,7 +108,7 @@ std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) 
 
 // Removes `device`, a field of plans and not of cells, from what --set says, and returns it.
 std::string taken_device(std::vector<std::string>& overrides) {
-  const std::string device = take_override(overrides, "device").value_or("cpu");
+  std::string device = take_override(overrides, "device").value_or("cpu");
   if (device != "cpu" && device != "cuda" && device != "paper") {
     throw ConfigError(fmt::format("--set device: got \"{}\", expected cpu, cuda or paper", device));
   }

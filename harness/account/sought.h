@@ -20,7 +20,7 @@ struct Column {
   int rank = 0;
   int micro_batch = 0;
   bool is_older = false;
-  auto operator<=>(const Column&) const = default;
+  auto operator<=>(const Column&) const = default;  // NOLINT(modernize-use-nullptr): not written
 };
 
 using ParameterKey = std::pair<int, int>;  // optimizer, place in it

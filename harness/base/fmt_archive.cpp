@@ -6,7 +6,7 @@
 FMT_BEGIN_NAMESPACE
 
 #if FMT_VERSION < 120000
-using detail::locale_ref;
+using detail::locale_ref;  // NOLINT(misc-unused-using-decls): the next lines use it
 #endif
 template FMT_API locale_ref::locale_ref(const std::locale& locale);
 template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;

@@ -26,7 +26,7 @@ constexpr double kGiB = 0x1p30;
 std::vector<std::string> paper_variables(const std::string& standins, const std::string& on) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : paper::environment_of(standins, on)) {
-    variables.push_back(name + "=" + value);
+    variables.push_back(fmt::format("{}={}", name, value));
   }
   return variables;
 }

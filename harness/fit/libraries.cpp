@@ -37,7 +37,7 @@ void compile(const watch::JobTorch& torch, const Words& kind, const Words& sourc
                 "-isystem",
                 paper::cuda_headers(torch.folder)};
   command.insert(command.end(), kind.begin(), kind.end());
-  for (const std::string& source : sources) command.push_back(tree + "/" + source);
+  for (const std::string& source : sources) command.push_back(fmt::format("{}/{}", tree, source));
   // c10_cuda asks for CUDA's runtime, which is preloaded.
   command.insert(command.end(),
                  {"-o", result, "-L" + torch.folder + "/lib", "-Wl,-rpath," + torch.folder + "/lib",

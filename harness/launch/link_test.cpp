@@ -171,7 +171,12 @@ int receiver_child(const LinkTest& test, sockaddr_in address, int port_pipe, int
   return ::write(result_pipe, &result, sizeof result) == sizeof result ? 0 : 8;
 }
 
-std::pair<UniqueFd, UniqueFd> make_pipe() {
+struct Pipe {
+  UniqueFd out;
+  UniqueFd in;
+};
+
+Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw EnvironmentError("no pipe can be made", "raise the limit of open files (ulimit -n)");
@@ -182,8 +187,8 @@ std::pair<UniqueFd, UniqueFd> make_pipe() {
 }  // namespace
 
 LinkMeasurement measure_link(const NamespaceSet& namespaces, const LinkTest& test) {
-  auto [port_out, port_in] = make_pipe();
-  auto [result_out, result_in] = make_pipe();
+  Pipe port = make_pipe();
+  Pipe result_of = make_pipe();
   std::vector<char> bytes(kChunk);
   const Buffer buffer{bytes.data(), bytes.size()};
   sockaddr_in address{};
@@ -191,20 +196,20 @@ LinkMeasurement measure_link(const NamespaceSet& namespaces, const LinkTest& tes
   ::inet_pton(AF_INET, test.address.c_str(), &address.sin_addr);
 
   const pid_t receiver = namespaces.fork_inside(test.receiver, [&] {
-    return receiver_child(test, address, port_in.get(), result_in.get(), buffer);
+    return receiver_child(test, address, port.in.get(), result_of.in.get(), buffer);
   });
-  port_in.reset();
-  result_in.reset();
+  port.in.reset();
+  result_of.in.reset();
   const pid_t sender = namespaces.fork_inside(
-      test.sender, [&] { return sender_child(test, address, port_out.get(), buffer); });
+      test.sender, [&] { return sender_child(test, address, port.out.get(), buffer); });
 
   // The result, or the end of the pipe when the receiver gave up. The deadline is for hangs alone.
-  pollfd wait{result_out.get(), POLLIN, 0};
+  pollfd wait{result_of.out.get(), POLLIN, 0};
   const int ready =
       ::poll(&wait, 1, static_cast<int>((test.duration_s + 6 * kPatienceSeconds) * 1e3));
   LinkMeasurement result;
   const bool complete =
-      ready > 0 && ::read(result_out.get(), &result, sizeof result) == sizeof result;
+      ready > 0 && ::read(result_of.out.get(), &result, sizeof result) == sizeof result;
   if (!complete) {
     ::kill(sender, SIGKILL);
     if (ready <= 0) ::kill(receiver, SIGKILL);

@@ -260,7 +260,7 @@ std::vector<std::string> environment_with(const EnvironmentChanges& changes) {
   Environment merged = process_environment();
   for (const auto& [name, value] : changes) merged[name] = value;
   std::vector<std::string> strings;
-  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
+  for (const auto& [name, value] : merged) strings.push_back(fmt::format("{}={}", name, value));
   return strings;
 }
 

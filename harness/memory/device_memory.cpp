@@ -6,8 +6,8 @@ namespace gradsync::memory {
 
 DeviceMemory gpu_memory(int major, int minor) {
   constexpr std::int64_t kKiB = 1024;
-  constexpr std::int64_t kHopperBytes = 32 * 1024 * kKiB;
-  constexpr std::int64_t kOthersBytes = (2 * 4096 + 8 * 16) * kKiB;  // ":4096:2:16:8"
+  constexpr std::int64_t kHopperBytes = 32 * kKiB * kKiB;
+  constexpr std::int64_t kOthersBytes = (2 * 4 * kKiB + 8 * 16) * kKiB;  // ":4096:2:16:8"
   constexpr std::int64_t kLtBytes = 1024 * kKiB;
   const bool is_hopper = major == 9 && minor == 0;
   const std::int64_t cublas = is_hopper ? kHopperBytes : kOthersBytes;

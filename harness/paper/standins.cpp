@@ -56,7 +56,7 @@ std::string cudnn_graphs(const std::string& torch) {
 }
 
 std::string include_folder(const std::string& torch, const std::string& header) {
-  const std::string found = find_include_folder(torch, header);
+  std::string found = find_include_folder(torch, header);
   if (!found.empty()) return found;
   throw EnvironmentError(
       fmt::format("{} is not beside the torch in {}, nor in /usr/local/cuda/include", header,

@@ -90,7 +90,7 @@ std::optional<Misfit> drop_misfits(std::vector<Cell>& cells) {
   }
   std::vector<Cell> kept;
   for (Cell& cell : cells) {
-    const auto misfit = misfit_of(cell);
+    auto misfit = misfit_of(cell);
     if (misfit && !(is_lever(misfit->axis) && std::ranges::includes(in_use, levers_of(cell)))) {
       return misfit;
     }

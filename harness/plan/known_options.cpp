@@ -58,7 +58,7 @@ std::optional<UnknownOption> unknown_option(const json& cell, Prediction predict
 }
 
 std::string sentence(const UnknownOption& unknown) {
-  const std::string option = fmt::format("{} {}", unknown.option, plain(unknown.value));
+  std::string option = fmt::format("{} {}", unknown.option, plain(unknown.value));
   const std::string because = unknown.because.empty() ? "" : ": " + unknown.because;
   switch (unknown.prediction) {
     case Prediction::Memory:

@@ -18,10 +18,10 @@ constexpr std::array<std::int64_t, 8> kBuckets{0,         kMiB,       5 * kMiB, 
 template <typename Value, typename Values>
 Cells with_each(const Cells& cells, Value plan::Cell::*field, const Values& values) {
   Cells product;
-  for (plan::Cell cell : cells) {
+  for (const plan::Cell& cell : cells) {
     for (const auto& value : values) {
-      cell.*field = value;
       product.push_back(cell);
+      product.back().*field = value;
     }
   }
   return product;

@@ -63,7 +63,7 @@ nlohmann::json to_json(const LinkFile& file) {
 }
 
 LinkFile read_link_file(const std::string& path) {
-  const auto file = read_only_fields<LinkFile>(read_json_file(path), path);
+  auto file = read_only_fields<LinkFile>(read_json_file(path), path);
   refuse_negative(path, file);
   if (!(file.payload_share > 0 && file.payload_share <= 1)) {
     throw ConfigError(path, "payload_share", std::to_string(file.payload_share),

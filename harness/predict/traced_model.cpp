@@ -13,6 +13,7 @@
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/steps/usual_step.h"
+#include "models/footprint.h"
 
 namespace gradsync::predict {
 namespace {

@@ -133,8 +133,7 @@ Lines declared_notes(const PartView& part) {
   Lines lines;
   for (auto& [counts, strategies] : rows) {
     std::ranges::sort(strategies);
-    const auto [first, last] = std::ranges::unique(strategies);
-    strategies.erase(first, last);
+    strategies.erase(std::unique(strategies.begin(), strategies.end()), strategies.end());
     lines.push_back(fmt::format(
         "Declared, not run: {} of the {} micro-batches of a step of {}, since they repeat the one "
         "before, in collectives and memory (--every-micro-batch runs them).",
