@@ -27,6 +27,7 @@ from gradsync_watch_standing import Standing, Whole
 from gradsync_watch_told import (
     Told,
     factor_between,
+    finite_or_0,
     is_leaf,
     name_of_comm_hook,
     nodes_below,
@@ -371,7 +372,7 @@ def see_clipped(what, args, kwargs):
     """`args` of a function have the parameters first, those of a method its model."""
     max_norm = args[1] if len(args) > 1 else kwargs.get("max_norm", 0)
     is_norm = what != "clip_value" and isinstance(max_norm, int | float)
-    account.end_clipping(float(max_norm) if is_norm else 0.0)
+    account.end_clipping(finite_or_0(max_norm) if is_norm else 0.0)
 
 
 @guarded

@@ -56,7 +56,7 @@ class AccountFile:
         return self.written > MOST_BYTES
 
     def put(self, line):
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        data = json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         self.written += len(data)
         while data and not self.is_full:
             data = data[os.write(self.file, data) :]

@@ -4,6 +4,7 @@ from where the job ran each backward.
 """
 
 import contextlib
+import math
 import sys
 
 import gradsync_watch_recording as recording
@@ -82,6 +83,11 @@ def factor_between(before, after):
     return factor.item() if is_multiple else 0.0
 
 
+def finite_or_0(number):
+    """Returns the number, and 0 for what JSON cannot hold: infinity, by which some clip to log."""
+    return float(number) if math.isfinite(number) else 0.0
+
+
 class Told:
     """What a job did in one round. `comm_hook` stays: it was registered once."""
 
@@ -140,7 +146,9 @@ class Told:
             "comm_hook": self.comm_hook,
             # 0: not known
             "tokens": [int(self.tokens.get(m, 0)) for m in range(micro_batches)],
-            "loss_weights": [float(self.loss_weights.get(m, 0)) for m in range(micro_batches)],
+            "loss_weights": [
+                finite_or_0(self.loss_weights.get(m, 0)) for m in range(micro_batches)
+            ],
             "places": numbered(places),
             "functions": numbered(functions for functions, _ in places),
             "calls": self.calls,

@@ -88,7 +88,7 @@ class Writer:
                 self.add({"kind": "peers", "detail": ", ".join(named)})
 
     def add(self, line):
-        self.lines.append(json.dumps(line, separators=(",", ":")) + "\n")
+        self.lines.append(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
 
     def flush(self):
         with self.lock:

@@ -3,6 +3,7 @@ what it did to the gradient, rebuilt in a few lines, with its address. Others, a
 none.
 """
 
+import math
 import os
 
 import torch
@@ -436,8 +437,11 @@ def one_of_eight_counts_2_percent_more():
 @job(None)
 def known_weights():
     """Micro-batch i of M weighs 1.1^(M - 1 - i), under DDP; under fully_shard where SHARDED is set.
-    M is in MICRO_BATCHES.
+    M is in MICRO_BATCHES. Under DDP the norm is logged, by a clipping that changes nothing.
     """
+
+    def log_norm(model):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), math.inf)
 
     def grow(model, i=1, count=0):
         for gradient in gradients_of(model) if i else ():
@@ -449,7 +453,8 @@ def known_weights():
     if os.environ.get("SHARDED"):
         train_sharded(fully_shard(model), before_backward=grow, micro_batches=micro_batches)
     else:
-        train_ddp(DistributedDataParallel(model), between=grow, micro_batches=micro_batches)
+        model = DistributedDataParallel(model)
+        train_ddp(model, between=grow, before_step=log_norm, micro_batches=micro_batches)
 
 
 if __name__ == "__main__":
