@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 MODULES = ("torch", "torch._dynamo", "torch.distributed.fsdp")
 LONGEST_S = 120  # of a job, for hangs alone
 
@@ -95,9 +96,10 @@ def last_of(output):
 
 
 def run_script(script, *arguments):
-    """As Python would."""
+    """As Python would: what lies beside this file is not among what the script can import."""
     sys.argv = [str(script), *arguments]
-    sys.path[0] = str(Path(script).parent)
+    others = [each for each in sys.path[1:] if not each.startswith(str(HERE))]
+    sys.path[:] = [str(Path(script).parent), *others]
     runpy.run_path(str(script), run_name="__main__")
 
 

@@ -1,4 +1,8 @@
-"""torch.profiler's count of the collectives that sum."""
+"""torch.profiler's count of the collectives that sum.
+
+The jobs of elsewhere.json count their own in a mode of torch's, which passes each call on: the
+profiler sees two.
+"""
 
 from counting import judge
 
@@ -14,4 +18,6 @@ def counted(run):
 
 
 def check(job, is_fixed):
+    if job.is_elsewhere:
+        return "passed over", ""
     return judge(job, is_fixed, counted)

@@ -237,10 +237,10 @@ def elsewhere():
         script = HERE.parents[1] / each["script"]
         if not script.exists():
             continue
-        unread = Truth(weights=UNREAD, reductions=None, ranks=each["ranks"])
         lines = script.read_text().splitlines()
         statements = ast.parse("\n".join(lines)).body
         [node] = [n for n in statements if name_of(n) == each["name"]]
+        wrong, right = truths_elsewhere(node, each["ranks"])
         called_by = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         spans = [span_of(n) for n in (node, *statements) if n is node or name_of(n) in called_by]
         marked = [n for span in spans for n in span if lines[n - 1].endswith("  # to change")]
@@ -251,14 +251,26 @@ def elsewhere():
             thread=each["thread"],
             year=each["year"],
             findings=tuple(each["findings"]),
-            wrong=unread,
-            right=unread,
+            wrong=wrong,
+            right=right,
             pair=False,
             line=marked[0] if marked else None,
             about=" ".join((ast.get_docstring(node) or "").split()),
             is_elsewhere=True,
         )
     return found
+
+
+def truths_elsewhere(node, ranks):
+    """Returns what is true of a bug and of its fix, of which the decorator says the reductions:
+    @job(too_often(reductions=16), fixed=once(reductions=4)).
+    """
+    [call] = [each for each in node.decorator_list if each.func.id == "job"]
+    fixed = next(each.value for each in call.keywords if each.arg == "fixed")
+    for said in (call.args[0], fixed):
+        named = [each for each in ast.walk(said) if getattr(each, "arg", None) == "reductions"]
+        count = named[0].value.value if named else None
+        yield Truth(weights=UNREAD, reductions=count, ranks=ranks)
 
 
 def name_of(node):
