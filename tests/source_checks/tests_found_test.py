@@ -31,7 +31,7 @@ def files(folder):
 
 def head_of(text):
     """Returns the first comment of a C++ file, or the docstring of a Python file."""
-    if docstring := re.match(r'(?:#.*\n)*"""(.*?)"""', text, re.DOTALL):
+    if docstring := re.match(r'(?:#[^\n]*\n)*"""(.*?)"""', text, re.DOTALL):
         return docstring[1]
     return text[: NO_HEAD.search(text).start()]
 
