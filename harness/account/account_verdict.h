@@ -52,7 +52,8 @@ struct SeenBeside {
   bool has_activations = false;  // of a model that is divided over ranks
   // Whether gradients of other ranks' micro-batches may reach what one rank alone has.
   bool exchanges_activations = false;
-  std::int64_t between_bytes = 0;  // the most in a step, in neither forward nor backward
+  std::int64_t between_bytes = 0;     // the most in a step, in neither forward nor backward
+  std::vector<std::string> own = {};  // parameters that the job marks as each rank's
 };
 
 // Returns whether two factors of gradients count as the same: within 0.5 %.

@@ -62,6 +62,11 @@ std::int64_t elements_of(const Groups& parts) {
   return sum;
 }
 
+bool have_one(const std::vector<std::string>& some, const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      some, [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); });
+}
+
 // Whether each rank reads its own alone, and it is one model that they train: beside parameters
 // that the same ranks average, or all that there are. Parameters that are alike because each is one
 // number throughout may be of different models.
@@ -71,7 +76,10 @@ bool read_own_of_one_model(const StepAccount& first, const SeenBeside& beside) {
       std::ranges::all_of(parts, [](const WeightGroup* part) { return part->readers.size() == 1; });
   const bool are_constant =
       std::ranges::all_of(parts, [](const WeightGroup* part) { return part->is_constant; });
-  if (parts.empty() || !is_each_alone || !count_own_alone(parts) || are_constant) return false;
+  if (parts.empty() || !is_each_alone || !count_own_alone(parts) || are_constant ||
+      have_one(beside.own, names_in(parts))) {
+    return false;
+  }
   if (parts.size() < first.groups.size()) {
     return std::ranges::any_of(first.groups, [&](const WeightGroup& group) {
       return group.ranks == parts.front()->ranks && group.readers == group.ranks;
@@ -79,11 +87,6 @@ bool read_own_of_one_model(const StepAccount& first, const SeenBeside& beside) {
   }
   constexpr std::int64_t kHalfOfAnElement = 2;  // of 32 bits
   return beside.between_bytes < kHalfOfAnElement * elements_of(parts);
-}
-
-bool have_one(const std::vector<std::string>& some, const std::vector<std::string>& names) {
-  return std::ranges::any_of(
-      some, [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); });
 }
 
 bool steps_with(const StepAccount& step, const std::vector<std::string>& names) {

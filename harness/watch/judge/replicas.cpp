@@ -193,13 +193,16 @@ bool is_reduced(const TrackedParameter& parameter) {
 }
 
 // Constants are equal at first on all ranks, be they an expert's or a stage's. Where other
-// parameters that no wrapper reduces are each rank's own, so may these be.
+// parameters that no wrapper reduces are each rank's own, so may these be, unless the job says what
+// they are.
 void excuse_constants(std::vector<ParameterFate>& fates) {
   const bool some_are_own = std::ranges::any_of(fates, [](const ParameterFate& of) {
-    return of.fate == Fate::Own && !is_reduced(*of.parameter);
+    return of.fate == Fate::Own && !is_reduced(*of.parameter) &&
+           of.parameter->owner != Owner::Frozen;
   });
   for (ParameterFate& of : fates) {
-    const bool may_be_own = of.parameter->is_constant && !is_reduced(*of.parameter);
+    const bool may_be_own = of.parameter->is_constant && !is_reduced(*of.parameter) &&
+                            !is_meant_as_replica(*of.parameter);
     if (some_are_own && may_be_own && of.fate == Fate::Drifts) of.fate = Fate::Unknown;
   }
 }
@@ -271,6 +274,10 @@ std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks) {
   }
   excuse_constants(fates);
   return fates;
+}
+
+bool is_meant_as_replica(const TrackedParameter& parameter) {
+  return parameter.meant != Meant::Nothing && parameter.meant != Meant::Own;
 }
 
 bool is_of(const ParameterFate& of, const Exchange::Member& member) {

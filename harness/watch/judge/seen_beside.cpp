@@ -72,6 +72,20 @@ bool exchange_activations(const Steps& steps) {
   return 2 * std::ranges::count_if(steps.steps, exchanges_activations) > std::ssize(steps.steps);
 }
 
+namespace {
+
+std::vector<std::string> marked_as_own(const RankEvents& rank) {
+  std::vector<std::string> names;
+  for (const auto& [number, optimizer] : rank.optimizers) {
+    for (const TrackedParameter& parameter : optimizer.parameters) {
+      if (parameter.meant == Meant::Own) names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
                                 const std::vector<StepKind>& kinds) {
   account::SeenBeside beside;
@@ -79,6 +93,7 @@ account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
     if (kind.cleared > 0) beside.cleared[kind.cleared] += static_cast<std::size_t>(kind.steps);
   }
   for (const RankEvents* process : training_processes(processes)) {
+    beside.own = marked_as_own(*process);
     const Steps all = cut_into_steps(process->events);
     const std::vector<Step>& steps = all.steps;
     beside.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);

@@ -12,9 +12,16 @@ namespace gradsync::watch {
 using nlohmann::json;
 
 constexpr auto names_of(const Owner*) {
-  return std::array{std::pair{Owner::None, "none"},   std::pair{Owner::Wrapper, "wrapper"},
-                    std::pair{Owner::Shard, "shard"}, std::pair{Owner::Ignored, "ignored"},
-                    std::pair{Owner::Added, "added"}, std::pair{Owner::Buffer, "buffer"}};
+  return std::array{std::pair{Owner::None, "none"},    std::pair{Owner::Wrapper, "wrapper"},
+                    std::pair{Owner::Shard, "shard"},  std::pair{Owner::Ignored, "ignored"},
+                    std::pair{Owner::Added, "added"},  std::pair{Owner::Buffer, "buffer"},
+                    std::pair{Owner::Frozen, "frozen"}};
+}
+
+constexpr auto names_of(const Meant*) {
+  return std::array{std::pair{Meant::Nothing, "nothing"}, std::pair{Meant::Replica, "replica"},
+                    std::pair{Meant::Own, "own"}, std::pair{Meant::Hooked, "hooked"},
+                    std::pair{Meant::HookedCopy, "hooked_copy"}};
 }
 
 constexpr auto names_of(const Exchange::What*) {
@@ -31,7 +38,11 @@ constexpr auto fields_of(const TrackedParameter*) {
                     field("is_constant", &TrackedParameter::is_constant),
                     field("owner", &TrackedParameter::owner),
                     field("model", &TrackedParameter::model).at_least(0),
-                    field("group", &TrackedParameter::group)};
+                    field("group", &TrackedParameter::group),
+                    field("meant", &TrackedParameter::meant).later(),
+                    field("mark", &TrackedParameter::mark).later(),
+                    field("hook_file", &TrackedParameter::hook_file).later(),
+                    field("hook_line", &TrackedParameter::hook_line).later().at_least(0)};
 }
 
 constexpr auto fields_of(const Exchange::Member*) {

@@ -7,7 +7,8 @@
 //    "file": "train.py", "line": 31,                      they are made; again for what is added
 //    "hardware": "NVIDIA H100", "parameters": [
 //      {"index": 4, "name": "proxies", "elements": 320,
-//       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": ""}]}
+//       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": "",
+//       "meant": "hooked", "hook_file": "train.py", "hook_line": 25}]}   of some alone
 //   {"kind": "hashes", "object": 1, "step": 2,            before its third step; equal where all
 //    "is_last": false, "values": {"4": "3294294100"},     bits are
 //    "samples": {"4": [0.1, 0.2, 0.3, 0.4]}, "took_s": 0.001}
@@ -34,6 +35,16 @@ enum class Owner {
   Ignored,  // the wrapper was told to leave it out
   Added,    // to a wrapped model later, or unfrozen
   Buffer,   // of a wrapped model
+  Frozen,   // in a wrapped model: no optimizer steps it, and yet the job changes it
+};
+
+// What the job itself says of a parameter.
+enum class Meant {
+  Nothing,
+  Replica,     // by an attribute: its gradient is to be summed over ranks
+  Own,         // by an attribute: each rank's, as an expert's is
+  Hooked,      // it has a hook with a reduction in its code
+  HookedCopy,  // a copy of it has
 };
 
 struct TrackedParameter {
@@ -45,6 +56,10 @@ struct TrackedParameter {
   Owner owner = Owner::None;
   std::int64_t model = 0;  // as in Event::object; 0: none
   std::string group;       // in which the wrapper reduces; "": not known
+  Meant meant = Meant::Nothing;
+  std::string mark;       // that attribute
+  std::string hook_file;  // where the job registers that hook
+  int hook_line = 0;
 };
 
 struct HashLook {

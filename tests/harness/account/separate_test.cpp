@@ -113,6 +113,14 @@ TEST(Separate, RanksThatExchangeOtherThingsMayHaveOtherModels) {
           .is_off);
 }
 
+TEST(Separate, WhatIsMarkedAsEachRanksOwnAccusesNobody) {
+  for (const auto& [marked, is_off] : {std::pair{"layer1", false}, std::pair{"another", true}}) {
+    SeenBeside beside;
+    beside.own = {marked};
+    EXPECT_EQ(verdict_on(apart_from(1), beside).is_off, is_off) << marked;
+  }
+}
+
 TEST(Separate, StepsOfAnotherOptimizerSayNothingOfIt) {
   MadeAccount other;
   other.steps = 2;

@@ -23,6 +23,7 @@ import gradsync_watch_allocations as allocations
 import gradsync_watch_calls as calls
 import gradsync_watch_exchanges as exchanges
 import gradsync_watch_lines as lines
+import gradsync_watch_meant as meant
 import gradsync_watch_models as models
 import gradsync_watch_paper as paper
 import gradsync_watch_recording as recording
@@ -115,6 +116,22 @@ def watch_clearing(cls):
 
 def watch_modules(module):
     watch_clearing(module.Module)
+
+
+def watch_hooks(module):
+    def watch(name):
+        original = getattr(module.Tensor, name)
+
+        @standing_for(original)
+        def register(tensor, hook):
+            if not is_passed_by():
+                meant.see_hook(tensor, hook)
+            return original(tensor, hook)
+
+        setattr(module.Tensor, name, register)
+
+    for name in meant.REGISTERS:
+        watch(name)
 
 
 def watch_optimizers(module):
@@ -236,6 +253,7 @@ WATCHED = {
     "multiprocessing.util": flush_at_end_of_workers,
     "nvshmem.core": watch_nvshmem,
     "torch._dynamo.eval_frame": watch_compiled,
+    "torch._tensor": watch_hooks,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
     "torch.autograd.profiler": seconds.watch_profiler,
@@ -316,6 +334,7 @@ def forget_parent():
     recording.forget_parent()
     replicas.forget()
     seconds.forget()
+    meant.forget()
     if account.account is not None:
         account.account.forget()
 

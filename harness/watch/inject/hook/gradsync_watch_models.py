@@ -23,6 +23,9 @@ FLAGS = (
 # A model to (its wrapper's name, ids of what of it is trained when it is wrapped): DDP's list is
 # made then.
 wrapped = weakref.WeakKeyDictionary()
+# A model of DDP's, which had them equal on all ranks then, to (weakly, version) of its matrices
+# that are not trained.
+frozen = weakref.WeakKeyDictionary()
 
 
 @recording.guarded
@@ -57,11 +60,32 @@ def record_wrap(model, name):
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
     recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_sites())
     wrapped[model] = (name, frozenset(map(id, gradients)))
+    if wrapper.is_whole:
+        frozen[model] = [(weakref.ref(p), p._version) for p in frozen_in(model)]
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
         for told in wrapper.groups(model):
             write_group(**told)
     if wrapper.is_whole:
         kept_models.add(model, gradients)
+
+
+def frozen_in(model):
+    """Matrices alone: a frozen vector may hold statistics of each rank's own data."""
+    for name, parameter in model.module.named_parameters():
+        is_matrix = sum(size > 1 for size in parameter.shape) > 1
+        is_left_out = name in model.parameters_to_ignore or parameter.is_inference()
+        if is_matrix and not parameter.requires_grad and not is_left_out:
+            yield parameter
+
+
+def changed_frozen():
+    """Those that the job has changed since by itself, as far as in-place changes tell."""
+    for known in list(frozen.values()):
+        for reference, version in known:
+            parameter = reference()
+            if parameter is None or parameter.requires_grad or parameter._version == version:
+                continue
+            yield parameter
 
 
 def wrapper_of(state):

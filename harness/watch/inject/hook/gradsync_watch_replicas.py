@@ -13,6 +13,7 @@ import math
 import time
 import weakref
 
+import gradsync_watch_meant as meant
 import gradsync_watch_models as models
 import gradsync_watch_owners as owners
 import gradsync_watch_recording as recording
@@ -28,8 +29,10 @@ class Tracked:
 
     def __init__(self, number):
         self.number = number
-        # Its parameters and, of the first one, buffers of wrapped models.
+        # Its parameters and, of the first one, buffers of wrapped models, and what changes in them
+        # though it is frozen.
         self.index_of = {}  # by id
+        self.frozen = set()  # indices
         self.whole = []  # (index, weakly what this rank has whole)
         self.steps, self.next_look, self.exchanges = 0, 0, 0
         self.left = ()  # behind its last step: its first and last parameter, and their versions
@@ -119,7 +122,8 @@ class Replicas:
         values, samples = {}, {}
         for index, thing in tracked.things():
             values[str(index)] = str(hash_of(thing))
-            if len(samples) < SAMPLED and all(map(math.isfinite, sample := sample_of(thing))):
+            is_sampled = len(samples) < SAMPLED or index in tracked.frozen
+            if is_sampled and all(map(math.isfinite, sample := sample_of(thing))):
                 samples[str(index)] = sample  # JSON has no other numbers
         recording.writer.write(
             "hashes",
@@ -137,6 +141,7 @@ class Replicas:
         if tracked.number == 1:
             for model in list(models.wrapped):
                 things += [buffer for buffer in model.buffers() if is_hashable(buffer)]
+            things += self.frozen()
         new = [thing for thing in things if id(thing) not in tracked.index_of]
         if not new:
             return
@@ -149,12 +154,19 @@ class Replicas:
             **self.places.get(optimizer, {}),
         )
 
-    @staticmethod
-    def described(tracked, new):
-        known, names = owners.owners(), owners.names_of(new)
+    def frozen(self):
+        stepped = {id(p) for optimizer in list(self.optimizers) for p in parameters_of(optimizer)}
+        return [p for p in models.changed_frozen() if id(p) not in stepped]
+
+    def described(self, tracked, new):
+        known, names = owners.owners(), owners.names_of([*new, *meant.hooks.tensors()])
+        frozen = set(map(id, self.frozen()))
         for thing in new:
             index = tracked.index_of[id(thing)] = len(tracked.index_of)
             owner, local = known.get(id(thing), owners.NONE), recording.local(thing)
+            if id(thing) in frozen:
+                owner = owner._replace(owner="frozen")
+                tracked.frozen.add(index)
             is_whole = owner.owner != "shard" and local.numel() == thing.numel()
             if is_whole:
                 tracked.whole.append((index, weakref.ref(thing)))
@@ -165,6 +177,7 @@ class Replicas:
                 "is_whole": is_whole,
                 "is_constant": is_hashable(local) and is_constant(local),
                 **owner._asdict(),
+                **meant.fields_of(thing, names),
             }
 
     def most_steps(self):

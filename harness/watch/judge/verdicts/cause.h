@@ -53,7 +53,11 @@ enum class Cause {
   GroupOfOne,
   DriftsThoughReduced,
   DriftsThoughExchanged,
-  BeganApart,  // though gradients are reduced by hand
+  BeganApart,        // though gradients are reduced by hand
+  MarkedAsReplica,   // by an attribute of the parameter
+  HookNeverReduces,  // though it has a reduction in its code
+  HookOnACopy,       // of the parameter
+  ChangedInNoOptimizer,
   // Gradients are reduced twice:
   EqualBefore,
   // Not recognised:

@@ -140,6 +140,21 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "ranks read one gradient, which the job all-reduces by hand, and apply it to different "
      "parameters; {given} updates them",
      "seed all ranks alike where the model is made, or broadcast its parameters from rank 0"},
+    {Cause::MarkedAsReplica, "marked_as_replica",
+     "the job marks it with `{given}`, as a replica whose gradient ranks are to sum, and it is not "
+     "summed",
+     "before this optimizer steps, all-reduce the gradients of all parameters with that mark"},
+    {Cause::HookNeverReduces, "hook_never_reduces",
+     "it has a hook with a reduction in its code{at}, which never reduces",
+     "let the hook reduce in the last backward of each step"},
+    {Cause::HookOnACopy, "hook_on_a_copy",
+     "the hook that would reduce its gradient is on a copy of it{at}, which no backward reaches",
+     "register the hook on the parameter that the optimizer has"},
+    {Cause::ChangedInNoOptimizer, "changed_in_no_optimizer",
+     "the model was wrapped{at}, which made it equal on all ranks; no optimizer has it, and each "
+     "rank changes it by itself, while the wrapper keeps the other parameters equal",
+     "average over ranks what changes it, or have the wrapper ignore it if each rank is to have "
+     "its own"},
     {Cause::EqualBefore, "equal_before",
      "ranks all have the same gradients when this {given} begins{at}: the wrapper has reduced them",
      "drop it, and what divides its result"},

@@ -10,6 +10,7 @@
 #include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
+#include "harness/watch/judge/verdicts/meant.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
@@ -23,6 +24,7 @@ struct Job {
   Job(const std::vector<Examined>& ranks, const Verdict& first);
 
   const RankEvents& rank;  // the lowest
+  const Steps& steps;
   Fates fates;
   bool parts_layers = false;          // among ranks
   bool averages_by_hand = false;      // enough for gradients or parameters
@@ -57,9 +59,10 @@ bool parts_layers(const RankEvents& rank, const Steps& steps) {
 
 Job::Job(const std::vector<Examined>& ranks, const Verdict& first)
     : rank(*ranks.front().events),
+      steps(ranks.front().steps),
       fates(fates_of(events_of(ranks))),
-      parts_layers(watch::parts_layers(rank, ranks.front().steps)),
-      averages_by_hand(watch::averages_by_hand(rank, ranks.front().steps)),
+      parts_layers(watch::parts_layers(rank, steps)),
+      averages_by_hand(watch::averages_by_hand(rank, steps)),
       reduces_in_each_step(first.kind == VerdictKind::OncePerStep && first.numbers.steps == 0 &&
                            !has_event(rank, EventKind::Wrap)) {
   const auto is_kept_equal = [&](const ParameterFate& of) {
@@ -95,12 +98,15 @@ Cause cause_of(const ParameterFate& of, const RankEvents& rank) {
       return Cause::AddedBehindWrap;
     case Owner::Wrapper:
       return reduces_alone(of, rank) ? Cause::GroupOfOne : Cause::DriftsThoughReduced;
+    case Owner::Frozen:
+      return Cause::ChangedInNoOptimizer;
     case Owner::None:
     case Owner::Shard:
     case Owner::Buffer:
       break;
   }
-  return is_exchanged(of, rank) ? Cause::DriftsThoughExchanged : Cause::InNoWrapper;
+  if (is_exchanged(of, rank)) return Cause::DriftsThoughExchanged;
+  return meant_cause(*of.parameter).value_or(Cause::InNoWrapper);
 }
 
 // FSDP over a group of one rank is meant to have replicas on the other ranks.
@@ -122,35 +128,6 @@ bool is_reduced_by_hand(const ParameterFate& of, const RankEvents& rank) {
   });
 }
 
-// How many bytes an element of the parameters has that the job averages by hand; 0: not known.
-std::int64_t bytes_of_element(const Job& job) {
-  for (const Exchange& exchange : job.rank.exchanges) {
-    std::int64_t elements = 0;
-    for (const Exchange::Member& member : exchange.members) {
-      const auto of = std::ranges::find_if(
-          job.fates, [&](const ParameterFate& each) { return is_of(each, member); });
-      if (of != job.fates.end()) elements += of->parameter->elements;
-    }
-    if (exchange.what == Exchange::What::Parameter && elements > 0) {
-      return exchange.bytes / elements;
-    }
-  }
-  return 0;
-}
-
-// Whether its optimizer has others that the job averages at times, and no collective is large
-// enough to average this one.
-bool is_left_out(const ParameterFate& of, const Job& job) {
-  const bool averages_others = std::ranges::any_of(job.fates, [&](const ParameterFate& other) {
-    return other.fate == Fate::Rejoins && other.object == of.object;
-  });
-  const std::int64_t bytes = of.parameter->elements * bytes_of_element(job);
-  return averages_others && bytes > 0 &&
-         std::ranges::none_of(job.rank.events, [&](const Event& event) {
-           return event.kind == EventKind::Collective && (event.bytes < 0 || event.bytes >= bytes);
-         });
-}
-
 // Where layers are parted among ranks: whether what each rank has by itself did not begin alike, as
 // this did.
 bool began_as_a_replica(const ParameterFate& of, const Job& job) {
@@ -162,6 +139,9 @@ bool began_as_a_replica(const ParameterFate& of, const Job& job) {
 }
 
 bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
+  if (of.parameter->meant == Meant::Own) return false;
+  if (meant_cause(*of.parameter) == cause) return is_certainly_meant(of, job.rank);
+  if (cause == Cause::ChangedInNoOptimizer) return is_changed_apart(of, job.fates, job.steps);
   if (cause == Cause::DriftsThoughExchanged || cause == Cause::BeganApart) {
     return job.reduces_in_each_step && !job.parts_layers && is_reduced_by_hand(of, job.rank);
   }
@@ -169,8 +149,7 @@ bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
     return is_meant_to_have_replicas(of, job.rank) && !job.averages_by_hand;
   }
   if (cause == Cause::DriftsThoughReduced) return !job.averages_by_hand;
-  const bool has_replicas =
-      job.has_replicas || cause == Cause::AddedBehindWrap || is_left_out(of, job);
+  const bool has_replicas = job.has_replicas || cause == Cause::AddedBehindWrap;
   return has_replicas && (!job.parts_layers || began_as_a_replica(of, job));
 }
 
@@ -189,10 +168,31 @@ std::string optimizer_text(const TrackedOptimizer& optimizer) {
   return place.empty() ? optimizer.name : fmt::format("{} of {}", optimizer.name, place);
 }
 
+void explain_drift(Verdict& verdict, Cause cause, const ParameterFate& of, const RankEvents& rank) {
+  const Event made = event_at(of.optimizer->file, of.optimizer->line);
+  const Event hook = event_at(of.parameter->hook_file, of.parameter->hook_line);
+  switch (cause) {
+    case Cause::InNoWrapper:
+    case Cause::BeganApart:
+      return explain(verdict, cause, {.at = &made, .given = optimizer_text(*of.optimizer)});
+    case Cause::MarkedAsReplica:
+      return explain(verdict, cause, {.at = &made, .given = of.parameter->mark});
+    case Cause::HookNeverReduces:
+    case Cause::HookOnACopy:
+      return explain(verdict, cause, {.at = &hook});
+    default:
+      return explain(
+          verdict, cause,
+          {.at = wrap_of(rank, of.parameter->model), .given = optimizer_text(*of.optimizer)});
+  }
+}
+
 Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const Job& job) {
   const ParameterFate& first = **std::ranges::min_element(
       fates, {}, [](const ParameterFate* of) { return of->differs_from; });
-  VerdictNumbers numbers{.step = first.differs_from,
+  // A wrapper made it equal.
+  const bool was_equal = cause == Cause::ChangedInNoOptimizer;
+  VerdictNumbers numbers{.step = std::max<std::int64_t>(first.differs_from, was_equal ? 1 : 0),
                          .equal_until = first.equal_until,
                          .is_certain = std::ranges::any_of(fates, [&](const ParameterFate* of) {
                            return is_a_fault(cause, *of, job);
@@ -200,11 +200,7 @@ Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const
   name_parameters(numbers, fates);
   Verdict verdict = told(VerdictKind::ReplicasDrift, numbers);
   verdict.fails = numbers.is_certain;
-  const Event* wrap = wrap_of(job.rank, first.parameter->model);
-  const Event made = event_at(first.optimizer->file, first.optimizer->line);
-  explain(verdict, cause,
-          {.at = cause == Cause::InNoWrapper || cause == Cause::BeganApart ? &made : wrap,
-           .given = optimizer_text(*first.optimizer)});
+  explain_drift(verdict, cause, first, job.rank);
   if (!verdict.fails) {  // the rest would claim more
     verdict.why.clear();
     verdict.change.reset();
@@ -218,7 +214,9 @@ std::vector<Verdict> drifts_of(const Job& job) {
     const bool drifts = of.fate == Fate::Drifts && of.parameter->owner != Owner::Buffer;
     if (drifts) by_cause[cause_of(of, job.rank)].push_back(&of);
     const bool is_apart = of.fate == Fate::Own && of.is_never_equal;
-    if (is_apart && is_a_fault(Cause::BeganApart, of, job)) {
+    if (is_apart && of.parameter->owner == Owner::Frozen) {
+      by_cause[Cause::ChangedInNoOptimizer].push_back(&of);
+    } else if (is_apart && is_a_fault(Cause::BeganApart, of, job)) {
       by_cause[Cause::BeganApart].push_back(&of);
     }
   }

@@ -12,6 +12,10 @@ namespace {
 // What the job all-reduces beside gradients: a loss, a norm, a count of tokens.
 constexpr std::int64_t kScalarBytes = 64;
 
+// So many models of one forward and one backward are parts of one. Fewer: a generator with several
+// critics is told to be wrapped as one.
+constexpr std::size_t kManyModels = 8;
+
 // A share of the backward's time: DDP issues buckets one right after the other where all were
 // complete before. Larger: layers that have most of the parameters and little to compute pass for
 // that.
@@ -56,13 +60,16 @@ std::optional<LastReductions> of_ddp(const RankEvents& rank, const Steps& steps,
   const MicroBatch* last = last_synchronized(step);
   if (last == nullptr || last->backwards.size() != 1) return std::nullopt;
   const Models models = models_of(*last);
-  if (models.size() != 1) return std::nullopt;
+  const bool are_parts = models.size() >= kManyModels && last->inner_forwards.empty();
+  if (models.size() != 1 && !are_parts) return std::nullopt;
   LastReductions found;
+  found.models = models.size();
   found.backward = last->backwards.front();
   found.wrap = wrap_of(rank, *models.begin());
   const auto size = steps.gradient_bytes.find(*models.begin());
   if (found.wrap == nullptr || size == steps.gradient_bytes.end()) return std::nullopt;
-  found.reductions = gradients_among(reductions_of(*last), size->second);
+  found.reductions =
+      are_parts ? reductions_of(*last) : gradients_among(reductions_of(*last), size->second);
   return found;
 }
 

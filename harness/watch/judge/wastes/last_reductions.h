@@ -1,6 +1,7 @@
 // The one necessary synchronization of a step: its last one, with the backward of its gradients.
 //
-// Under DDP that is what its last synchronizing backward reduces. Without a wrapper that reduces,
+// Under DDP that is what its last synchronizing backward reduces; of several models, where many
+// are wrapped that could be one. Without a wrapper that reduces,
 // it is what the job itself all-reduces from its last backward on until its optimizer steps.
 // Sharded models are left out: they reduce by themselves as they can.
 #pragma once
@@ -21,6 +22,7 @@ struct LastReductions {
   const Event* backward = nullptr;
   EventPointers reductions;     // of gradients, by time; one or more, all of known size
   const Event* wrap = nullptr;  // of the model under DDP; null: they are reduced by hand
+  std::size_t models = 1;       // that this backward is of, wrapped one by one
   std::int64_t bytes = 0;       // of all of them
   int gradients = 0;            // that this backward made; 0: not known
   std::optional<std::int64_t> backward_on_gpu_ns;  // computing; absent: not there, or not known

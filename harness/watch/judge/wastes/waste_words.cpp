@@ -44,12 +44,19 @@ Change wrap_with(const LastReductions& last, Knob knob, std::string what) {
   return change;
 }
 
+std::string kinds_text(const LastReductions& last) {
+  if (last.models > 1) return fmt::format(" of {} wrapped models", last.models);
+  return are_of_one_tensor_each(last) ? " of one tensor each" : "";
+}
+
 void say_small_reductions(Waste& waste, const LastReductions& last) {
   waste.sentence =
       fmt::format("{} all-reduces{}, {} on average, where {} would be enough", waste.reductions,
-                  are_of_one_tensor_each(last) ? " of one tensor each" : "",
-                  sized(last.bytes / waste.reductions), buckets_for(last.bytes));
-  if (last.wrap != nullptr) {
+                  kinds_text(last), sized(last.bytes / waste.reductions), buckets_for(last.bytes));
+  if (last.models > 1) {
+    waste.why = "each of them has a wrapper of its own, which shares no bucket with others";
+    waste.change = change_at(*last.wrap, "wrap the module that has all of these once");
+  } else if (last.wrap != nullptr) {
     waste.why = cap_of(*last.wrap);
     waste.change = wrap_with(last, Knob::Buckets, good_cap(last));
   } else {

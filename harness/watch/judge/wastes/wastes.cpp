@@ -33,6 +33,7 @@ using OfRanks = std::vector<LastReductions>;
 // Returns the bytes of the largest tensor; nothing where it is not recorded. 0 where the job
 // reduces tensors of its own choice by hand: it may choose others.
 std::optional<std::int64_t> largest_bytes(const LastReductions& last) {
+  if (last.models > 1) return std::nullopt;
   if (last.wrap != nullptr) return option_of(*last.wrap, "largest_parameter_bytes");
   if (!are_of_one_tensor_each(last)) return 0;
   const auto largest =
@@ -43,7 +44,7 @@ std::optional<std::int64_t> largest_bytes(const LastReductions& last) {
 bool are_many(const LastReductions& last) {
   const std::int64_t count = std::ssize(last.reductions);
   const bool are_known_for_gradients = last.wrap != nullptr || are_of_one_tensor_each(last);
-  return are_known_for_gradients && count >= kMany &&
+  return are_known_for_gradients && (count >= kMany || last.models > 1) &&
          count >= kFewBuckets * buckets_for(last.bytes);
 }
 

@@ -2,12 +2,16 @@
 """What the Python hook says of parameters: their bit hashes, who reduces their gradients, and which
 of the job's own collectives move them. In one process, on a group that moves nothing.
 
-Covers: gradsync_watch_exchanges.py, gradsync_watch_hash.py, gradsync_watch_owners.py.
+Covers: gradsync_watch_exchanges.py, gradsync_watch_hash.py, gradsync_watch_meant.py,
+gradsync_watch_owners.py.
 """
 
+import functools
 import importlib.util
 import sys
+import types
 import unittest
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -27,6 +31,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "harness/watch/inject/hook"))
 
 import gradsync_watch_hash as hashes
+import gradsync_watch_meant as meant
 import gradsync_watch_models as models
 import gradsync_watch_owners as owners
 import gradsync_watch_recording as recording
@@ -95,6 +100,91 @@ class HashTest(unittest.TestCase):
             drawn(3).as_subclass(Other),
         ):
             self.assertFalse(hashes.is_hashable(tensor), tensor)
+
+
+def reduces(parameter):
+    dist.all_reduce(parameter.grad)
+
+
+def reduces_within(parameter):
+    return [dist.reduce_scatter_tensor(each, each) for each in (parameter.grad,)]
+
+
+def only_logs(parameter):
+    print(parameter.grad)
+
+
+class MeantTest(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(meant.hooks.on.clear)
+        self.parameter = torch.nn.Parameter(drawn(3, 2))
+        self.names = {id(self.parameter): "weight"}
+
+    def said(self, parameter=None):
+        fields = meant.fields_of(self.parameter if parameter is None else parameter, self.names)
+        return fields.get("meant"), fields.get("mark"), "hook_line" in fields
+
+    def test_marks(self):
+        self.assertEqual(self.said(), (None, None, False))
+        for mark, value, word in (
+            ("allreduce", True, None),
+            ("allreduce", False, "own"),
+            ("sequence_parallel", False, "own"),
+            ("sequence_parallel_enabled", True, "replica"),
+        ):
+            setattr(self.parameter, mark, value)
+            self.assertEqual(self.said()[0], word)
+        self.assertEqual(self.said()[1], "sequence_parallel_enabled")
+
+    def test_hooks_whose_code_reduces(self):
+        for hook in (only_logs, print, list.append):
+            meant.hooks.see(self.parameter, hook)
+        self.assertEqual(self.said(), (None, None, False))
+        for hook in (
+            reduces,
+            reduces_within,
+            functools.partial(reduces),
+            types.MethodType(reduces, 1),
+        ):
+            meant.hooks.on.clear()
+            meant.hooks.see(self.parameter, hook)
+            self.assertEqual(self.said(), ("hooked", None, True))
+
+    def test_a_copy_is_what_no_module_has(self):
+        for copied, word in (
+            (drawn(3, 2), "hooked_copy"),
+            (drawn(2, 3), None),
+            (drawn(3, 2) + 1, None),
+        ):
+            meant.hooks.on.clear()
+            copy = torch.nn.Parameter(copied)
+            meant.hooks.see(copy, reduces)
+            self.assertEqual(self.said()[0], word)
+            del copy
+            self.assertEqual(self.said()[0], word)
+        other = torch.nn.Parameter(drawn(3, 2))
+        self.names[id(other)] = "bias"
+        meant.hooks.see(other, reduces)
+        self.assertEqual(self.said()[0], None)
+        self.assertEqual(self.said(other)[0], "hooked")
+
+
+class FrozenTest(unittest.TestCase):
+    def test_matrices_that_change_though_they_are_frozen(self):
+        net = make_model()
+        net.requires_grad_(False)
+        net[2].weight.requires_grad_(True)
+        net.codes = torch.nn.Parameter(drawn(3, 2), requires_grad=False)
+        model = mock.Mock(module=net, parameters_to_ignore=["codes"])
+        frozen = list(models.frozen_in(model))
+        self.assertEqual([id(each) for each in frozen], [id(net[0].weight)])
+        known = [(weakref.ref(each), each._version) for each in frozen]
+        with mock.patch.dict(models.frozen, {model: known}, clear=True):
+            self.assertEqual(list(models.changed_frozen()), [])
+            net[0].weight.add_(1)
+            self.assertEqual([id(each) for each in models.changed_frozen()], [id(net[0].weight)])
+            net[0].weight.requires_grad_(True)
+            self.assertEqual(list(models.changed_frozen()), [])
 
 
 def make_model():

@@ -108,6 +108,18 @@ TEST(SeenBeside, KnowsModelsThatAreDividedByWhatTheySend) {
   EXPECT_TRUE(beside(in_forward).has_activations);
 }
 
+TEST(SeenBeside, HasWhatIsMarkedAsEachRanksOwn) {
+  RankEvents rank = MadeJob().wrap().times(2, usual_step).process();
+  TrackedParameter expert;
+  expert.name = "expert";
+  expert.meant = Meant::Own;
+  TrackedParameter norm;
+  norm.name = "norm";
+  norm.meant = Meant::Replica;
+  rank.optimizers[1].parameters = {expert, norm};
+  EXPECT_EQ(seen_beside({rank}, {}).own, std::vector<std::string>{"expert"});
+}
+
 TEST(SeenBeside, BuffersAreNoActivations) {
   MadeJob job;
   job.wrap().times(4, [](MadeJob& each) {

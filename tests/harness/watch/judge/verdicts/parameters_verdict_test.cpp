@@ -1,4 +1,4 @@
-// Covers: replicas.cpp.
+// Covers: meant.cpp, replicas.cpp.
 #include "harness/watch/judge/verdicts/parameters_verdict.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@ namespace {
 
 using gradsync::test::MadeJob;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -27,6 +28,9 @@ struct Made {
   std::vector<Values> of_ranks;
   bool is_constant = false;
   std::int64_t elements = 320;
+  Meant meant = Meant::Nothing;
+  std::string mark = "";
+  bool changes = false;  // all of it, from look to look
 };
 
 Made equal(const std::string& name, Owner owner = Owner::Wrapper) {
@@ -75,6 +79,10 @@ class TrackedJob {
     routes_ = true;
     return *this;
   }
+  TrackedJob& of_some() {  // of more ranks, two of which communicate
+    world_size_ = 4;
+    return *this;
+  }
   std::vector<RankEvents> ranks() const {
     std::vector<RankEvents> ranks;
     for (int rank = 0; rank < kRanks; ++rank) ranks.push_back(rank_of(rank));
@@ -88,6 +96,9 @@ class TrackedJob {
     const std::vector<int> all{0, 1};
     events.groups = {
         {"g", 5, group_of_one_ ? std::vector{rank} : all, "", GroupRole::DataParallel, true, ""}};
+    for (Event& event : events.events) {
+      if (event.kind == EventKind::Collective) event.object = events.groups.front().number;
+    }
     TrackedOptimizer& optimizer = events.optimizers[1];
     optimizer.name = "SGD";
     optimizer.file = "/home/someone/train.py";
@@ -110,7 +121,7 @@ class TrackedJob {
   }
 
   RankEvents made_by_wrapper(int rank) const {
-    MadeJob job(rank);
+    MadeJob job(rank, world_size_);
     job.wrap();
     job.times(5, [&](MadeJob& each) {
       each.forward();
@@ -140,12 +151,17 @@ class TrackedJob {
                                     .is_constant = made.is_constant,
                                     .owner = made.owner,
                                     .model = made.owner == Owner::None ? 0 : 1,
-                                    .group = made.owner == Owner::None ? "" : "g"});
+                                    .group = made.owner == Owner::None ? "" : "g",
+                                    .meant = made.meant,
+                                    .mark = made.mark,
+                                    .hook_file = "/home/someone/train.py",
+                                    .hook_line = 25});
     for (const auto& [step, value] : made.of_ranks.at(static_cast<std::size_t>(rank))) {
       HashLook& look = look_at(optimizer, step);
       look.values[std::to_string(index)] = value;
       // As far apart as there are steps.
-      look.samples[std::to_string(index)] = {1.0 + (value.ends_with("'") ? 0.01 * step : 0.0)};
+      const double moved = made.changes || value.ends_with("'") ? 0.01 * step : 0.0;
+      look.samples[std::to_string(index)] = {1.0 + moved, made.changes ? moved : 0.0};
     }
   }
 
@@ -165,6 +181,7 @@ class TrackedJob {
   Exchange::What moves_ = Exchange::What::Gradient;
   int reduced_ = 0;
   bool routes_ = false;
+  int world_size_ = kRanks;
 };
 
 std::vector<Fate> fates(const TrackedJob& job) {
@@ -204,6 +221,12 @@ TEST(Fates, AConstantSaysNothingWhereOthersAreEachRanksOwn) {
               ElementsAre(Fate::Unknown, Fate::Own));
   EXPECT_THAT(fates(TrackedJob().with(bias).with(equal("weight"))),
               ElementsAre(Fate::Drifts, Fate::Equal));
+  Made marked = bias;
+  marked.meant = Meant::Replica;
+  EXPECT_THAT(fates(TrackedJob().with(marked).with(own("weight"))),
+              ElementsAre(Fate::Drifts, Fate::Own));
+  EXPECT_THAT(fates(TrackedJob().with(bias).with(own("codes", Owner::Frozen))),
+              ElementsAre(Fate::Drifts, Fate::Own));
   bias.owner = Owner::Wrapper;
   EXPECT_THAT(fates(TrackedJob().with(bias).with(own("weight"))),
               ElementsAre(Fate::Drifts, Fate::Own));
@@ -300,22 +323,94 @@ TEST(ParametersVerdict, ReplicasThatBeginApartAreAccusedWhereTheirGradientsAreRe
   EXPECT_FALSE(TrackedJob().with(own("a")).by_hand().verdicts().front().fails);
 }
 
-TEST(ParametersVerdict, WhatIsLeftOutOfAnAverageNowAndThenIsAccused) {
+TEST(ParametersVerdict, WhatIsLeftOutOfAnAverageNowAndThenMayBeEachRanksOwn) {
   Made averaged = equal("a", Owner::None);
   averaged.of_ranks[1][1] += "'";
-  const auto job = [&](std::int64_t elements) {
-    Made never = drifting("b", Owner::None);
-    never.elements = elements;
-    return TrackedJob()
-        .with(averaged)
-        .with(never)
-        .exchanging(kTwice)
-        .by_hand(Exchange::What::Parameter, 2)
-        .verdicts();
+  const auto verdicts = TrackedJob()
+                            .with(averaged)
+                            .with(drifting("head", Owner::None))
+                            .exchanging(kTwice)
+                            .by_hand(Exchange::What::Parameter, 2)
+                            .verdicts();
+  EXPECT_EQ(verdicts[1].cause, Cause::InNoWrapper);
+  EXPECT_FALSE(verdicts[1].fails);
+}
+
+constexpr std::int64_t kMoreThanABucket = 2000;  // elements
+
+Made meant(Meant what, const std::string& mark = "") {
+  Made made = drifting("norm", Owner::None);
+  made.is_constant = true;
+  made.meant = what;
+  made.mark = mark;
+  return made;
+}
+
+TEST(ParametersVerdict, WhatTheJobMarksAsAReplicaIsOneThoughItIsConstant) {
+  const auto job = [](const std::string& mark) {
+    const Meant what = mark.empty() ? Meant::Nothing : Meant::Replica;
+    return TrackedJob().with(own("columns")).with(meant(what, mark));
   };
-  EXPECT_EQ(job(640).front().cause, Cause::InNoWrapper);
-  EXPECT_TRUE(job(640).front().fails);
-  EXPECT_FALSE(job(320).front().fails) << "an all-reduce may have averaged it";
+  const Verdict drift = job("sequence_parallel").verdicts().front();
+  EXPECT_EQ(drift.cause, Cause::MarkedAsReplica);
+  EXPECT_TRUE(drift.fails);
+  EXPECT_EQ(drift.change->line, 31) << "where the optimizer is made";
+  EXPECT_THAT(drift.why, HasSubstr("`sequence_parallel`"));
+  EXPECT_FALSE(job("").verdicts().front().fails);
+  EXPECT_FALSE(job("sequence_parallel").routing().verdicts().front().fails) << "a stage's, perhaps";
+  EXPECT_FALSE(job("sequence_parallel").of_some().verdicts().front().fails) << "another model's";
+}
+
+TEST(ParametersVerdict, HooksThatNeverReduceAreNamed) {
+  for (const auto& [what, cause] : {std::pair{Meant::Hooked, Cause::HookNeverReduces},
+                                    std::pair{Meant::HookedCopy, Cause::HookOnACopy}}) {
+    Made hooked = meant(what);
+    EXPECT_FALSE(TrackedJob().with(hooked).verdicts().front().fails) << "a bucket may have it";
+    hooked.elements = kMoreThanABucket;
+    const Verdict drift = TrackedJob().with(hooked).verdicts().front();
+    EXPECT_EQ(drift.cause, cause);
+    EXPECT_TRUE(drift.fails);
+    EXPECT_EQ(drift.change->line, 25) << "where the hook is registered";
+  }
+}
+
+TEST(ParametersVerdict, WhatTheJobMarksAsEachRanksOwnIsNotAccused) {
+  const auto job = [](Meant what) {
+    Made expert = drifting("expert", Owner::None);
+    expert.meant = what;
+    return TrackedJob().with(equal("a")).with(expert).verdicts();
+  };
+  EXPECT_TRUE(job(Meant::Nothing).front().fails);
+  EXPECT_FALSE(job(Meant::Own).front().fails);
+}
+
+Made changing(std::int64_t elements = kMoreThanABucket) {
+  Made made = own("local", Owner::Frozen);
+  made.elements = elements;
+  made.changes = true;
+  return made;
+}
+
+TEST(ParametersVerdict, AWeightThatEachRankChangesByItselfIsNamed) {
+  const Verdict drift = TrackedJob().with(equal("a")).with(changing()).verdicts().front();
+  EXPECT_EQ(drift.cause, Cause::ChangedInNoOptimizer);
+  EXPECT_TRUE(drift.fails);
+  EXPECT_EQ(drift.numbers.step, 1) << "the wrapper made it equal";
+  EXPECT_EQ(drift.change->line, 5) << "where the model is wrapped";
+}
+
+TEST(ParametersVerdict, WhatRanksMayMeanToChangeApartIsNotAccused) {
+  Made queue = changing();
+  queue.changes = false;
+  for (const auto& verdicts : {
+           TrackedJob().with(equal("a")).with(queue).verdicts(),
+           TrackedJob().with(equal("a")).with(changing(32)).routing().verdicts(),
+           TrackedJob().with(changing()).verdicts(),
+       }) {
+    const auto drift = std::ranges::find(verdicts, Cause::ChangedInNoOptimizer, &Verdict::cause);
+    ASSERT_NE(drift, verdicts.end());
+    EXPECT_FALSE(drift->fails);
+  }
 }
 
 TEST(ParametersVerdict, WhatIsEachRanksOwnIsSaid) {

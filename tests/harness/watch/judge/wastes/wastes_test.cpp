@@ -285,6 +285,30 @@ TEST(Wastes, TinyBucketsOfDdpCostNoMoreThanIsLeftBehindBackward) {
   EXPECT_NEAR(*wastes[0].saved_s, 0.197, 0.005);  // of 55 x 7 ms, what comes behind backward
 }
 
+// So many models run forward one after the other, and one backward reduces each by itself.
+MadeJob wrapped_one_by_one(int models) {
+  MadeJob job;
+  for (int model = 1; model <= models; ++model) job.wrap(model, "", 4096);
+  return job.times(5, [&](MadeJob& made) {
+    std::vector<Paced> reductions;
+    for (int model = 1; model <= models; ++model) {
+      made.forward(model);
+      reductions.push_back({80, 3, model % 2 == 0 ? 4096 : 8192});
+    }
+    made.reducing_paced(4 * models, 80, reductions).optimizer();
+  });
+}
+
+TEST(Wastes, ManyModelsThatAreWrappedOneByOneAreToldToBeOne) {
+  const std::vector<Waste> wastes = wastes_on({wrapped_one_by_one(13)});
+  ASSERT_EQ(wastes.size(), 1U);
+  EXPECT_EQ(wastes[0].kind, WasteKind::SmallReductions);
+  EXPECT_EQ(wastes[0].reductions, 13);
+  EXPECT_EQ(wastes[0].change->line, 5) << "where the first is wrapped";
+  expect_said(wastes[0]);
+  EXPECT_THAT(kinds_on(wrapped_one_by_one(3)), IsEmpty()) << "a generator and its critics";
+}
+
 TEST(Wastes, SecondsAreNotKnownWhereEndsAreNot) {
   MadeJob job;
   job.ends_are_known = false;
