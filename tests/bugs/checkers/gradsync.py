@@ -1,4 +1,5 @@
-"""gradsync watch --account: what it says of a job, and at which line.
+"""gradsync watch --account: what it says of a job, and at which line. A waste is a share of a step,
+which an account of every step makes several times as long: of WASTE there is none.
 
 GRADSYNC_PROGRAM is the program. Within gradsync's own tree the ranks are forked from a process that
 has imported torch; elsewhere each job imports it anew.
@@ -62,7 +63,8 @@ MEANS = {
 def watched(job, is_fixed, folder):
     """Returns what was written as JSON, and the exit status."""
     file = Path(folder) / "watched.json"
-    options = ("--account", "--every", "1", "--fail-on-excess", "--json", file, "--python", PYTHON)
+    account = () if WASTE in job.findings else ("--account", "--every", "1")
+    options = (*account, "--fail-on-excess", "--json", file, "--python", PYTHON)
     words = (str(job.truth(is_fixed).ranks), job.script, *job.words(is_fixed))
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("LD_PRELOAD", "BUGS_"))}
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch.free_port())}
