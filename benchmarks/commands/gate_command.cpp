@@ -4,6 +4,7 @@
 #include "benchmarks/commands/gate_answers.h"
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/log.h"
+#include "harness/coordinate/watched_group.h"
 #include "harness/plan/cell.h"
 #include "harness/session/interrupt.h"
 
@@ -93,6 +94,12 @@ void add_builds(CLI::App& command, GateOptions& options) {
                      "Rows, thresholds and claims: a name in benchmarks/gates, or a file");
   command.add_option("--results", options.results, "Judge the claims of --gates by this run");
   add_times(command, options);
+  command
+      .add_option(
+          "--form", options.length,
+          "short: three minutes, times of four rows that stand for all, finds 5%; long: ten "
+          "minutes, times of all rows, finds 3% (all rows, for as long as they need)")
+      ->type_name("short|long");
   add_pages(command, options);
 }
 

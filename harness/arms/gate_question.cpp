@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <stdexcept>
@@ -22,8 +23,15 @@ namespace fs = std::filesystem;
 // Sixteen rows with steps of about 10 ms on two cores.
 constexpr const char* kSelfTestPlan = "gate";
 
-// As the defaults have it: the mean step spreads so much more than the low quantile.
-constexpr double kMeanToSmallestEffect = 4.0 / 3;
+constexpr const char* kShort = "short";
+constexpr std::size_t kShortRows = 4;
+
+// What a form of the gate of builds takes, counts and times together.
+struct Form {
+  const char* name;
+  double time_budget_s;
+};
+constexpr std::array kForms = {Form{kShort, 180}, Form{"long", 600}};
 
 // Puts what `text` says into `value`, where there is a text.
 template <typename Parse>
@@ -36,8 +44,12 @@ void read_into(double& value, const std::string& text, const char* option, Parse
   }
 }
 
+void refuse(bool unwanted, const char* what) {
+  if (unwanted) throw ConfigError(what);
+}
+
 gate::Settings settings_of(const GateOptions& options, const std::optional<gate::GateFile>& file) {
-  gate::Settings settings;
+  gate::Settings settings = options.length == kShort ? gate::short_form() : gate::Settings{};
   if (file) {
     settings.margin = file->margin.value_or(settings.margin);
     settings.smallest_effect = file->smallest_effect.value_or(settings.smallest_effect);
@@ -45,12 +57,27 @@ gate::Settings settings_of(const GateOptions& options, const std::optional<gate:
   }
   read_into(settings.margin, options.margin, "--margin", parse_percent);
   read_into(settings.smallest_effect, options.smallest_effect, "--smallest-effect", parse_percent);
-  settings.mean_smallest_effect = kMeanToSmallestEffect * settings.smallest_effect;
+  settings.mean_smallest_effect = gate::kMeanToSmallestEffect * settings.smallest_effect;
   read_into(settings.mean_smallest_effect, options.mean_smallest_effect, "--mean-smallest-effect",
             parse_percent);
   read_into(settings.alpha, options.alpha, "--alpha", parse_percent);
   gate::validate(settings, "gate");
   return settings;
+}
+
+// Sets what the form says, unless the command line says otherwise.
+void use_form(GateQuestion& question) {
+  const std::string& name = question.options.length;
+  if (name.empty()) return;
+  const auto* form = std::ranges::find(kForms, name, &Form::name);
+  if (form == kForms.end()) {
+    throw ConfigError(fmt::format("--form: got '{}', expected short or long", name));
+  }
+  refuse(question.kind != GateKind::Builds,
+         "--form needs --baseline BUILD: only turns have a form");
+  refuse(question.options.counts_only, "--form: got --counts-only, which measures no times");
+  question.time_budget_s = form->time_budget_s;
+  if (name == kShort) question.timed_rows = kShortRows;
 }
 
 std::vector<gate::RowFilter> filters_of(const GateOptions& options,
@@ -59,10 +86,6 @@ std::vector<gate::RowFilter> filters_of(const GateOptions& options,
   for (const std::string& text : options.rows) filters.emplace_back(text);
   if (filters.empty() && file) filters = file->rows;
   return filters;
-}
-
-void refuse(bool unwanted, const char* what) {
-  if (unwanted) throw ConfigError(what);
 }
 
 bool is_path(const std::string& text) {
@@ -170,6 +193,7 @@ GateQuestion read_gate_question(const GateOptions& options) {
   }
   refuse(needs_plan && question.options.run.plan.empty(),
          "PLAN is missing: which rows are to be compared?");
+  use_form(question);
   question.settings = settings_of(options, question.file);
   question.rows = filters_of(options, question.file);
   if (!options.time_budget.empty()) {

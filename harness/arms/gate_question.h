@@ -2,6 +2,8 @@
 // counts as slower.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +42,7 @@ struct GateOptions {
   std::string mean_smallest_effect;
   std::string alpha;
   std::string time_budget;
+  std::string length;  // Builds: --form, "short" or "long"
   std::string markdown;
   std::string html;
   bool counts_only = false;
@@ -59,6 +62,8 @@ enum class GateKind {
   Replay,    // the same from stored turns
 };
 
+inline constexpr std::size_t kAllRows = std::numeric_limits<std::size_t>::max();
+
 struct GateQuestion {
   GateOptions options;  // options.run has the plan and the overrides of a gate file, too
   GateKind kind = GateKind::Builds;
@@ -66,6 +71,7 @@ struct GateQuestion {
   gate::Settings settings;
   std::vector<gate::RowFilter> rows;    // none: all
   std::optional<double> time_budget_s;  // absent: what the plan needs
+  std::size_t timed_rows = kAllRows;    // at most so many have times; they stand for all
 };
 
 // Whether `text` names a build, and not a command that happens to end with one's name.

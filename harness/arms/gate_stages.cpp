@@ -47,6 +47,12 @@ std::string too_short_to_pass(double budget_s, double needed_s) {
       budget_text(budget_s), format_duration(std::ceil(needed_s)));
 }
 
+std::vector<std::size_t> rows_to_time(const std::vector<GateRow>& rows, std::size_t count) {
+  std::vector<gate::Row> all;
+  for (const GateRow& row : rows) all.push_back(row.row);
+  return gate::rows_that_stand_for(all, count);
+}
+
 }  // namespace
 
 GateStages::GateStages(ResidentArms& arms, const std::vector<GateRow>& rows,
@@ -57,6 +63,7 @@ GateStages::GateStages(ResidentArms& arms, const std::vector<GateRow>& rows,
       line_(question.options.run.quiet),
       measurement_(arms, rows, settings_, seed,
                    [this](const GateProgress& progress) { line_.show(progress); }),
+      to_time_(rows_to_time(rows, question.timed_rows)),
       budget_s_(question.time_budget_s) {
   if (question.options.counts_only) return;
   if (budget_s_) line_.set_budget(*budget_s_);
@@ -64,10 +71,12 @@ GateStages::GateStages(ResidentArms& arms, const std::vector<GateRow>& rows,
 }
 
 void GateStages::announce() const {
-  const std::size_t rows = measurement_.rows().size();
+  const std::size_t rows = to_time_.size();
+  const std::size_t all = measurement_.rows().size();
+  const std::string whose = rows == all ? "" : fmt::format(" of {} that stand for them", rows);
   const std::string work =
-      fmt::format("{}: counts first, then times, at most {} turns of each row in {} fresh starts",
-                  text::counted(rows, "row", "rows"), settings_.looks.back().turns,
+      fmt::format("{}: counts first, then times{}, at most {} turns of each row in {} fresh starts",
+                  text::counted(all, "row", "rows"), whose, settings_.looks.back().turns,
                   settings_.looks.back().turns / settings_.start_turns);
   if (!budget_s_) {
     log::info(work + "; how long that takes is known after the counts (--time-budget bounds it)");
@@ -121,7 +130,7 @@ bool GateStages::wants_times(bool alike) {
 
 std::vector<std::size_t> GateStages::rows_with_times() const {
   std::vector<std::size_t> rows;
-  for (std::size_t i = 0; i < measurement_.rows().size(); ++i) {
+  for (const std::size_t i : to_time_) {
     const MeasuredRow& row = measurement_.rows()[i];
     if (row.unfit_because.empty() || !row.turns.empty()) rows.push_back(i);
   }
@@ -243,6 +252,10 @@ gate::RowReport GateStages::report_of(std::size_t index) const {
   const auto timed = std::find(timed_.begin(), timed_.end(), index);
   if (timed == timed_.end()) {
     row.no_times_because = no_times_because_.empty() ? measured.unfit_because : no_times_because_;
+    if (std::ranges::find(to_time_, index) == to_time_.end()) {
+      if (row.no_times_because.empty()) row.no_times_because = "other rows' times stand for it";
+      return row;
+    }
     if (!undecided_because_.empty() && measured.unfit_because.empty()) {
       row.times.emplace().reason = undecided_because_;
     }

@@ -64,6 +64,7 @@ class GateStages {
   GateFindings findings() const;
 
  private:
+  // Those whose times are to be measured, as far as each can be.
   std::vector<std::size_t> rows_with_times() const;
   void announce() const;
   // Returns whether the budget allows any look at times; where not, the findings say so.
@@ -82,8 +83,9 @@ class GateStages {
   gate::Settings settings_;
   GateProgressLine line_;
   GateMeasurement measurement_;
-  std::vector<std::size_t> timed_;  // rows whose times are measured
-  gate::Decision decision_;         // of these, in their order
+  std::vector<std::size_t> to_time_;  // rows that have times: all, or some that stand for all
+  std::vector<std::size_t> timed_;    // those of them that could be measured
+  gate::Decision decision_;           // of these, in their order
   std::vector<std::string> notes_;
   std::string no_times_because_;
   std::string undecided_because_;   // set where times were to be measured and could not be

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
@@ -47,6 +50,26 @@ std::map<std::string, std::vector<std::string>> varying_by_part(const std::vecto
   std::map<std::string, std::vector<std::string>> varying;
   for (const auto& [name, cells] : parts) varying[name] = text::varying_names(cells);
   return varying;
+}
+
+using ValuePairs = std::set<std::pair<std::string, std::string>>;
+
+// Returns for each row the pairs of its values of two of these parameters, the part among them.
+std::vector<ValuePairs> pairs_of_values(const std::vector<Row>& rows,
+                                        const std::vector<std::string>& names) {
+  std::vector<ValuePairs> pairs;
+  for (const Row& row : rows) {
+    std::vector<std::string> values = {row.part, "topology=" + row.cell.topology(),
+                                       "strategy=" + row.cell.strategy()};
+    for (const std::string& name : names) {
+      if (row.cell.has(name)) values.push_back(name + "=" + row.cell.value(name).dump());
+    }
+    ValuePairs& of_row = pairs.emplace_back();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      for (std::size_t j = i + 1; j < values.size(); ++j) of_row.insert({values[i], values[j]});
+    }
+  }
+  return pairs;
 }
 
 bool several_parts(const std::vector<Row>& rows) {
@@ -139,6 +162,30 @@ std::vector<Row> select_rows(const std::vector<Row>& rows, const std::vector<Row
     }
   }
   return selected;
+}
+
+std::vector<std::size_t> rows_that_stand_for(const std::vector<Row>& rows, std::size_t count) {
+  std::vector<const results::Parameters*> cells;
+  for (const Row& row : rows) cells.push_back(&row.cell);
+  const std::vector<ValuePairs> pairs = pairs_of_values(rows, text::varying_names(cells));
+  std::vector<std::size_t> chosen;
+  ValuePairs covered;
+  while (chosen.size() < std::min(count, rows.size())) {
+    std::optional<std::size_t> best;
+    std::size_t most = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (std::ranges::find(chosen, row) != chosen.end()) continue;
+      const auto added = static_cast<std::size_t>(std::ranges::count_if(
+          pairs[row], [&](const auto& pair) { return !covered.contains(pair); }));
+      if (best && added <= most) continue;
+      best = row;
+      most = added;
+    }
+    chosen.push_back(*best);
+    covered.insert(pairs[*best].begin(), pairs[*best].end());
+  }
+  std::ranges::sort(chosen);
+  return chosen;
 }
 
 std::vector<std::string> place_names(const std::vector<Row>& rows) {

@@ -61,6 +61,12 @@ plan::Cell cell_with(const results::Parameters& cell, const nlohmann::json& para
 // Errors: ConfigError where a filter matches none, naming the rows there are.
 std::vector<Row> select_rows(const std::vector<Row>& rows, const std::vector<RowFilter>& filters);
 
+// Returns at most `count` of the rows, as indices in their order, that stand for all: one after the
+// other, the row that adds most pairs of values of two parameters in which rows differ; the first
+// of those that add as many. Four of plan `gate` have each strategy, size and bucket, and no two of
+// them share more than one.
+std::vector<std::size_t> rows_that_stand_for(const std::vector<Row>& rows, std::size_t count);
+
 // Returns where each row runs: its part where there are several, its topology, and all other
 // parameters in which rows of its part differ, except the strategy: "your_machine, 2x1_1gbit".
 std::vector<std::string> place_names(const std::vector<Row>& rows);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "harness/base/errors.h"
@@ -16,6 +15,7 @@ namespace {
 
 constexpr double kSumTolerance = 1e-9;
 constexpr int kFewestStarts = 2;
+constexpr int kFirstToPass = 5;  // starts
 constexpr double kLongestBlockS = 3600;
 constexpr long kFewestPassSteps = 2;
 
@@ -55,19 +55,34 @@ void validate_looks(const std::vector<Look>& looks, int start_turns, const std::
           sum);
 }
 
+// Looks of equal weight after so many starts.
+std::vector<Look> looks_after(const std::vector<int>& starts, int start_turns) {
+  const auto can_pass = [](int count) { return count >= kFirstToPass; };
+  const auto passing = static_cast<double>(std::ranges::count_if(starts, can_pass));
+  std::vector<Look> looks;
+  for (const int count : starts) {
+    looks.push_back({count * start_turns, 1.0 / static_cast<double>(starts.size()),
+                     can_pass(count) ? 1.0 / passing : 0.0});
+  }
+  return looks;
+}
+
 }  // namespace
 
 std::vector<Look> default_looks(int start_turns) {
-  constexpr std::array kStarts = {2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33};
-  constexpr int kFirstToPass = 5;
-  const auto passing = std::count_if(kStarts.begin(), kStarts.end(),
-                                     [](int starts) { return starts >= kFirstToPass; });
-  std::vector<Look> looks;
-  for (const int starts : kStarts) {
-    looks.push_back({starts * start_turns, 1.0 / kStarts.size(),
-                     starts >= kFirstToPass ? 1.0 / static_cast<double>(passing) : 0.0});
-  }
-  return looks;
+  return looks_after({2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33}, start_turns);
+}
+
+Settings short_form() {
+  constexpr int kConfirmationStarts = 4;
+  Settings settings;
+  settings.smallest_effect = 0.05;
+  settings.mean_smallest_effect = kMeanToSmallestEffect * settings.smallest_effect;
+  settings.looks = looks_after({3, 4, 5, 6, 8, 10}, settings.start_turns);
+  settings.confirmation_turns = kConfirmationStarts * settings.start_turns;
+  settings.confirmation_factor = 5;
+  settings.confirmed_rows = 1;
+  return settings;
 }
 
 int pass_steps(const Settings& settings, double step_s) {
@@ -97,6 +112,8 @@ void validate(const Settings& settings, const std::string& file) {
   require(settings.confirmation_turns > 0 && settings.confirmation_turns % start_turns == 0, file,
           "confirmation_turns", settings.confirmation_turns,
           fmt::format("a multiple of the {} turns of a start", start_turns));
+  require(settings.confirmation_factor >= 1 && settings.confirmation_factor * settings.alpha < 1,
+          file, "confirmation_factor", settings.confirmation_factor, "1 to below 1 / alpha");
   require(settings.confirmed_rows > 0, file, "confirmed_rows", settings.confirmed_rows,
           "1 or more");
   require(settings.block_s > 0 && settings.block_s <= kLongestBlockS, file, "block_s",
@@ -154,6 +171,7 @@ json to_json(const Settings& settings) {
           {"looks", looks},
           {"start_turns", settings.start_turns},
           {"confirmation_turns", settings.confirmation_turns},
+          {"confirmation_factor", settings.confirmation_factor},
           {"confirmed_rows", settings.confirmed_rows},
           {"block_s", settings.block_s},
           {"passes", settings.passes},

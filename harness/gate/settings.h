@@ -24,6 +24,9 @@
 
 namespace gradsync::gate {
 
+// As the defaults have it: the mean step spreads so much more than the low quantile.
+inline constexpr double kMeanToSmallestEffect = 4.0 / 3;
+
 // One preset point at which it is decided; weights over all looks sum to 1 for each question.
 struct Look {
   int turns = 0;  // of a row, all starts so far together
@@ -50,6 +53,9 @@ struct Settings {
   int start_turns = 10;
   std::vector<Look> looks = default_looks(10);
   int confirmation_turns = 100;  // in fresh starts
+  // A confirmation is tested at so many times alpha. The looks by themselves keep alpha, so this
+  // only says how hard a finding must be hit again. Larger: fewer fresh starts confirm it.
+  double confirmation_factor = 1;
   // The clearest of the rows that were found slower, at most so many at once: one is enough for a
   // regression, and each takes its turns.
   int confirmed_rows = 2;
@@ -66,6 +72,11 @@ struct Settings {
   // meets other turns in every start.
   int phase_steps = 8;
 };
+
+// Returns the settings of the short form, which takes two minutes of times for four rows: it is
+// designed to find 5 %, looks first after three starts, and confirms one row in four fresh starts.
+// What else was tried, with figures: results/gate/README.md.
+Settings short_form();
 
 // Returns how many timed steps of `step_s` seconds a pass has: as many as fill its share of
 // block_s, at least 2.

@@ -214,7 +214,9 @@ class Family {
       return;
     }
     for (const Measure measure : kMeasures) {
-      if (decision.measures[measure].confirmed_p.value_or(1) > settings_.alpha) continue;
+      if (decision.measures[measure].confirmed_p.value_or(1) >
+          settings_.confirmation_factor * settings_.alpha)
+        continue;
       set(decision, Verdict::Regression, {RowReason::Slower, measure});
       return;
     }

@@ -237,6 +237,25 @@ class Times(GateTest):
         orders = [turn["order"] for turn in turns["turns"]]
         self.assertEqual(orders[1::2], [order[::-1] for order in orders[::2]])
 
+    def test_a_form_is_short_or_long_and_of_turns(self):
+        for arguments, text in (
+            (("--form", "medium"), "--form: got 'medium', expected short or long"),
+            (("--form", "short", "--counts-only"), "--form: got --counts-only"),
+        ):
+            self.assert_refused(self.gate(*arguments), text)
+        refused = self.call("gate", "builds", "smoke", "--gates", "smoke", "--form", "short")
+        self.assert_refused(refused, "--form needs --baseline BUILD")
+        refused = self.call("gate", "counts", "counts.json", "--form", "short", "--", "true")
+        self.assertEqual(refused.status, USAGE)
+
+    def test_the_short_form_has_its_settings_and_its_time(self):
+        self.gate("--form", "short", *COARSE, "--time-budget", "12s")
+        report = self.report()
+        self.assertEqual(report["settings"]["confirmation_factor"], 5)
+        self.assertEqual(report["settings"]["looks"][-1]["turns"], 100)
+        self.assertEqual(report["settings"]["smallest_effect"], 0.4)
+        self.assertEqual(report["time_budget_s"], 12)
+
     def test_too_small_a_time_budget(self):
         outcome = self.gate("--time-budget", "2s")
         self.assertEqual(outcome.status, USAGE, outcome.err)

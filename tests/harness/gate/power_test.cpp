@@ -94,6 +94,32 @@ Counts count(const std::string& machine, const Slowdown& slowdown, int gates, bo
   return counts;
 }
 
+// Three minutes, of which the counts are a part.
+constexpr double kThreeMinutes = 180;
+
+// The rows that plan `gate` has times of in the short form, as rows_that_stand_for picks them.
+const StoredNoise& four_rows_of(const std::string& folder) {
+  static const std::vector<std::size_t> rows = {0, 6, 11, 13};
+  static const StoredNoise quiet(test::path_of("source") + "/results/gate/quiet", rows);
+  static const StoredNoise drawn(test::path_of("source") + "/results/gate/quiet_drawn", rows);
+  return folder == "quiet" ? quiet : drawn;
+}
+
+Counts count_short(const std::string& folder, double effect, int gates,
+                   const Settings& settings = short_form()) {
+  const StoredNoise& noise = four_rows_of(folder);
+  Counts counts;
+  for (int gate = 0; gate < gates; ++gate) {
+    const auto number = static_cast<std::size_t>(gate);
+    const std::size_t slowed = effect > 0 ? number / noise.files() % noise.rows() : kNone;
+    counts.add(noise.run(number % noise.files(), slowed, {.effect = effect}, settings,
+                         kThreeMinutes, number),
+               slowed);
+  }
+  fmt::print("short, {}, {:g} %: {}\n", folder, 100 * effect, counts.text());
+  return counts;
+}
+
 TEST(StoredNoise, IsWhatItWasSeededWith) {
   const Settings settings;
   const auto reason = [&](std::uint64_t seed) {
@@ -150,6 +176,26 @@ TEST(Power, SlowDownsThatComeAndGoDoNotPass) {
           << stall.period << " " << phase;
     }
   }
+}
+
+TEST(Power, TheShortFormFindsFivePercentInThreeMinutes) {
+  for (const char* folder : {"quiet", "quiet_drawn"}) {
+    EXPECT_EQ(count_short(folder, 0, gates_of(96)).alarms, 0) << folder;
+    EXPECT_LE(count_short(folder, 0.01, gates_of(96)).found, 0.01 * gates_of(96)) << folder;
+    const Counts three = count_short(folder, 0.03, gates_of(192));
+    EXPECT_GE(three.found, 0.5 * three.gates) << folder;
+    const Counts five = count_short(folder, 0.05, gates_of(192));
+    EXPECT_GE(five.found, 0.95 * five.gates) << folder;
+    EXPECT_EQ(five.passed, 0) << folder;
+    EXPECT_LE(five.duration_s.back(), kThreeMinutes) << folder;
+  }
+}
+
+TEST(Power, TheShortFormNeedsItsConfirmationToBeShort) {
+  Settings strict = short_form();
+  strict.confirmation_factor = 1;
+  EXPECT_LT(count_short("quiet_drawn", 0.03, 192, strict).found,
+            count_short("quiet_drawn", 0.03, 192).found);
 }
 
 TEST(Power, AStallThatIsNeverTimedWouldPass) {

@@ -107,6 +107,21 @@ TEST(RowNames, OfTrainingCommandsSayWhatIsCompared) {
   EXPECT_THAT(row_names(rows), ElementsAre("optimizer step"));
 }
 
+TEST(RowsThatStandForAll, HaveEachValueAndPairsOnce) {
+  std::vector<Row> rows;
+  for (const int size : {16, 64}) {
+    for (const int cap : {0, 1 << 18}) {
+      for (const char* strategy : {"baseline", "no_sync_improper", "no_sync", "accumulate"}) {
+        const results::Parameters cell = sample_cell("2x1_1gbit", strategy);
+        rows.push_back({"", cell.with("micro_batch_size", size).with("bucket_cap_bytes", cap)});
+      }
+    }
+  }
+  EXPECT_THAT(rows_that_stand_for(rows, 4), ElementsAre(0, 6, 11, 13));
+  EXPECT_EQ(rows_that_stand_for(rows, 100).size(), rows.size());
+  EXPECT_THAT(rows_that_stand_for({rows[3]}, 4), ElementsAre(0));
+}
+
 TEST(CellWith, ChangesParametersAndKeepsTheOthers) {
   const json cell = sample_cell("1x2", "baseline");
   const plan::Cell changed = cell_with(cell, {{"strategy", "no_sync"}}, "ratio");

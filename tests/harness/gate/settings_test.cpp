@@ -41,6 +41,21 @@ TEST(GateSettings, TheDefaultLooksFollowTheStarts) {
   EXPECT_TRUE(can_find_slower(settings));
 }
 
+TEST(GateSettings, TheShortFormIsMadeForFivePercent) {
+  const Settings settings = short_form();
+  validate(settings, "short");
+  EXPECT_EQ(settings.smallest_effect, 0.05);
+  EXPECT_DOUBLE_EQ(settings.mean_smallest_effect, 0.2 / 3);
+  EXPECT_EQ(settings.alpha, Settings{}.alpha);
+  EXPECT_EQ(settings.looks.size(), 6U);
+  EXPECT_EQ(settings.looks.front().turns, 30);
+  EXPECT_EQ(settings.looks.back().turns, 100);
+  EXPECT_EQ(turns_to_pass(settings), 50);
+  EXPECT_EQ(settings.confirmation_turns, 40);
+  EXPECT_EQ(settings.confirmation_factor, 5);
+  EXPECT_EQ(settings.confirmed_rows, 1);
+}
+
 TEST(GateSettings, LooksStayAtTheirStartsWhereStartsAreShorter) {
   const Settings four = with_start_turns(Settings{}, 4);
   validate(four, "four turns");
@@ -67,6 +82,10 @@ TEST(GateSettings, NonsenseIsNamed) {
   }
   EXPECT_THAT(change(&Settings::low_quantile, 0.6), HasSubstr("'low_quantile'"));
   EXPECT_THAT(complaint([](Settings& s) { s.confirmed_rows = 0; }), HasSubstr("'confirmed_rows'"));
+  for (const double factor : {0.5, 100.0}) {
+    EXPECT_THAT(complaint([=](Settings& s) { s.confirmation_factor = factor; }),
+                HasSubstr("'confirmation_factor'"));
+  }
   EXPECT_THAT(complaint([](Settings& s) { s.block_s = 0; }), HasSubstr("'block_s'"));
   EXPECT_THAT(complaint([](Settings& s) { s.passes = 3; }), HasSubstr("'passes': got 3"));
   EXPECT_THAT(complaint([](Settings& s) { s.settle_steps = -1; }), HasSubstr("'settle_steps'"));

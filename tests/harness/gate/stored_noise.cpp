@@ -220,11 +220,13 @@ class StoredGate {
 
 }  // namespace
 
-StoredNoise::StoredNoise(const std::string& folder) {
+StoredNoise::StoredNoise(const std::string& folder, const std::vector<std::size_t>& kept) {
   for (const StoredFamily& family : read_families(folder)) {
     const auto passes = static_cast<std::size_t>(family.turns.passes);
     std::vector<Row>& rows = files_.emplace_back();
-    for (const RowTurns& stored : family.turns.rows) {
+    for (std::size_t number = 0; number < family.turns.rows.size(); ++number) {
+      if (!kept.empty() && std::ranges::find(kept, number) == kept.end()) continue;
+      const RowTurns& stored = family.turns.rows[number];
       const auto factors = differences_of(stored);
       Row& row = rows.emplace_back();
       std::vector<double> all;

@@ -46,8 +46,9 @@ class StoredNoise {
     double step_s = 0;  // mean
   };
 
-  // Reads all files of `folder` with stored turns, and makes arms alike.
-  explicit StoredNoise(const std::string& folder);
+  // Reads all files of `folder` with stored turns, and makes arms alike. `rows`: which rows to
+  // keep, by their place in the files; none: all.
+  explicit StoredNoise(const std::string& folder, const std::vector<std::size_t>& rows = {});
 
   std::size_t files() const { return files_.size(); }
   std::size_t rows() const { return files_.front().size(); }
