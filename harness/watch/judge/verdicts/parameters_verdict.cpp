@@ -208,14 +208,21 @@ Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const
   return verdict;
 }
 
+// Whether a wrapper makes it equal on all ranks before the first step, as it broadcasts it or
+// reduces it among several ranks.
+bool begins_equal(const ParameterFate& of, const RankEvents& rank) {
+  const Owner owner = of.parameter->owner;
+  return owner == Owner::Frozen || (owner == Owner::Wrapper && !reduces_alone(of, rank));
+}
+
 std::vector<Verdict> drifts_of(const Job& job) {
   std::map<Cause, std::vector<const ParameterFate*>> by_cause;
   for (const ParameterFate& of : job.fates) {
     const bool drifts = of.fate == Fate::Drifts && of.parameter->owner != Owner::Buffer;
     if (drifts) by_cause[cause_of(of, job.rank)].push_back(&of);
     const bool is_apart = of.fate == Fate::Own && of.is_never_equal;
-    if (is_apart && of.parameter->owner == Owner::Frozen) {
-      by_cause[Cause::ChangedInNoOptimizer].push_back(&of);
+    if (is_apart && begins_equal(of, job.rank)) {
+      by_cause[cause_of(of, job.rank)].push_back(&of);
     } else if (is_apart && is_a_fault(Cause::BeganApart, of, job)) {
       by_cause[Cause::BeganApart].push_back(&of);
     }

@@ -274,6 +274,17 @@ TEST(ParametersVerdict, ReplicasThatDriftThoughTheWrapperHasThemAreNotGood) {
   EXPECT_TRUE(verdicts.front().fails);
 }
 
+// The job changes it in its own way on each rank before the first look.
+TEST(ParametersVerdict, WhatTheWrapperMadeEqualIsNoRanksOwn) {
+  const auto job = TrackedJob().with(equal("a")).with(own("pruned", Owner::Wrapper));
+  const auto verdicts = job.verdicts();
+  EXPECT_EQ(verdicts.front().cause, Cause::DriftsThoughReduced);
+  EXPECT_TRUE(verdicts.front().fails);
+  EXPECT_EQ(verdicts.front().numbers.step, 0);
+  const auto alone = TrackedJob(job).alone().verdicts();
+  EXPECT_FALSE(alone.front().fails) << "an expert's of each rank";
+}
+
 TEST(ParametersVerdict, WithoutAReplicaNobodyIsAccused) {
   const auto verdicts = TrackedJob().with(drifting("a", Owner::None)).verdicts();
   EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::ReplicasDrift));
