@@ -54,7 +54,7 @@ watch::RankEvents on_gpu(watch::RankEvents process, std::int64_t late_ns) {
   return process;
 }
 
-// Of its steps, torch.profiler recorded the second to the fourth.
+// torch.profiler recorded the second to the fourth of its steps.
 watch::RankEvents recorded_on_gpu(watch::RankEvents process) {
   std::vector<std::int64_t> ends_ns;
   for (const watch::Event& event : process.events) {

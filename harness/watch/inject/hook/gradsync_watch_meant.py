@@ -78,7 +78,7 @@ hooks = Hooks()
 
 
 def fields_of(parameter, names):
-    """What is said of it, as fields of its line. `names`: ids of what modules have."""
+    """Returns what the job says about it, for its line. `names`: ids of what modules have."""
     mark = next((mark for mark in REPLICA_MARKS if getattr(parameter, mark, False) is True), None)
     if mark:
         return {"meant": "replica", "mark": mark}

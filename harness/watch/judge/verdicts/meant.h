@@ -17,7 +17,7 @@ std::optional<Cause> meant_cause(const TrackedParameter& parameter);
 
 // Returns whether it is certain that ranks are meant to have it alike. It is not where only some
 // ranks communicate with each other, or a stage sends to the next one: these may be several models.
-// Of a hook it is not where some reduction was large enough for this.
+// A hook makes it uncertain where some reduction was large enough for this.
 bool is_certainly_meant(const ParameterFate& of, const RankEvents& rank);
 
 // Returns whether this is a weight that each rank changes by itself. It is none where its model's
