@@ -3,6 +3,7 @@
 
 namespace gradsync::plan {
 
+// NOLINTNEXTLINE(readability-function-size): a row for each option
 std::vector<Axis> options_of_models() {
   using enum Prediction;
   using Model = models::ModelDescription;

@@ -74,7 +74,7 @@ std::optional<std::string> gpu_models(const Gpus& gpus) {
 
 // Those that so many ranks of this host take.
 Gpus gpus_of(int ranks) {
-  const Gpus all = launch::probe_gpus();
+  Gpus all = launch::probe_gpus();
   if (!all) return all;
   return launch::gpus_of_ranks(*all, launch::process_environment(), ranks);
 }

@@ -13,7 +13,6 @@
 namespace gradsync::summary {
 
 using results::CellResult;
-using results::FrontPoint;
 using results::Parameters;
 using results::ParetoFront;
 

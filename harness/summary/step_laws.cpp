@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -39,7 +38,10 @@ std::vector<Cells> sweeps_of(const std::vector<CellResult>& cells) {
   const auto part_and_rest = [](const CellResult& cell) {
     return std::pair(cell.part, shared_by(cell).written());
   };
-  std::vector<Cells> sweeps = grouped(cells | std::views::filter(has_law), part_and_rest);
+  std::vector<Cells> sweeps = grouped(cells, part_and_rest);
+  for (Cells& sweep : sweeps) {
+    std::erase_if(sweep, [](const CellResult* cell) { return !has_law(*cell); });
+  }
   std::erase_if(sweeps, [](const Cells& sweep) {
     std::set<int> accumulations;
     for (const CellResult* cell : sweep) accumulations.insert(cell->cell.accumulation_steps());

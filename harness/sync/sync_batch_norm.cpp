@@ -58,7 +58,7 @@ class Peers {
     const measure::MemoryScope memory(measure::MemoryCategory::Communication);
     std::vector<at::Tensor> message{std::move(of_rank)};
     wait(kBatchNormReduce, Phase::Backward, [&] { return group_->allreduce(message); });
-    const at::Tensor total = message[0].clone();
+    at::Tensor total = message[0].clone();
     comm::release_storage(message[0]);
     return total;
   }
@@ -89,8 +89,8 @@ Statistics statistics_of_all(const at::Tensor& input, const Peers& peers) {
   const std::int64_t channels = input.size(1);
   const auto [variance, mean] =
       at::var_mean(input, at::IntArrayRef(kAllButChannels), /*unbiased=*/false);
-  const at::Tensor count =
-      at::full({1}, static_cast<double>(input.numel() / channels), mean.options());
+  const std::int64_t of_channel = input.numel() / channels;
+  const at::Tensor count = at::full({1}, static_cast<double>(of_channel), mean.options());
   const at::Tensor gathered = peers.gather(at::cat({mean, variance, count}));
   const at::Tensor means = gathered.narrow(1, 0, channels);
   const at::Tensor variances = gathered.narrow(1, channels, channels);

@@ -42,7 +42,7 @@ std::shared_ptr<Model> make(const ModelOptions& options) {
   return model;
 }
 
-const gradsync::models::Registration registration{
+const gradsync::models::Registration kRegistration{
     {{.name = "logistic", .about = "logistic regression on bags of words"}, make}};
 
 }  // namespace

@@ -38,8 +38,8 @@ class Accumulate final : public Strategy {
   bool sync_each_batch_;
 };
 
-const StrategyRegistration accumulate{"accumulate", make<Accumulate, false>};
-const StrategyRegistration sync_each_batch{"sync_each_batch", make<Accumulate, true>};
+const StrategyRegistration kAccumulate{"accumulate", make<Accumulate, false>};
+const StrategyRegistration kSyncEachBatch{"sync_each_batch", make<Accumulate, true>};
 
 }  // namespace
 }  // namespace gradsync::sync

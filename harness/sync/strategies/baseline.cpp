@@ -19,7 +19,7 @@ class Baseline final : public Strategy {
   }
 };
 
-const StrategyRegistration baseline{"baseline", make<Baseline>};
+const StrategyRegistration kBaseline{"baseline", make<Baseline>};
 
 }  // namespace
 }  // namespace gradsync::sync

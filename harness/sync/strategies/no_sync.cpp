@@ -26,7 +26,7 @@ class NoSync final : public Strategy {
   }
 };
 
-const StrategyRegistration no_sync{"no_sync", make<NoSync>};
+const StrategyRegistration kNoSync{"no_sync", make<NoSync>};
 
 }  // namespace
 }  // namespace gradsync::sync

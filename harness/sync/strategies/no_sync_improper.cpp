@@ -27,7 +27,7 @@ class NoSyncImproper final : public Strategy {
   }
 };
 
-const StrategyRegistration no_sync_improper{"no_sync_improper", make<NoSyncImproper>};
+const StrategyRegistration kNoSyncImproper{"no_sync_improper", make<NoSyncImproper>};
 
 }  // namespace
 }  // namespace gradsync::sync

@@ -24,7 +24,7 @@ class Pipelined final : public Strategy {
   }
 };
 
-const StrategyRegistration pipelined{"pipelined", make<Pipelined>};
+const StrategyRegistration kPipelined{"pipelined", make<Pipelined>};
 
 }  // namespace
 }  // namespace gradsync::sync

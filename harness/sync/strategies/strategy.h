@@ -68,7 +68,7 @@ std::unique_ptr<Strategy> make() {
 
 // Makes a strategy known under its name of harness/plan/strategies.h:
 //
-//   const StrategyRegistration mine{"mine", make<Mine>};
+//   const StrategyRegistration kMine{"mine", make<Mine>};
 struct StrategyRegistration {
   StrategyRegistration(const std::string& name, MakeStrategy make);
 };

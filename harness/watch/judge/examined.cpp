@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "harness/base/clock.h"
 #include "harness/watch/judge/axes.h"
@@ -77,7 +76,9 @@ std::optional<double> waited_s(std::span<const Examined> ranks, std::size_t inde
     const auto of_group = least_ns.emplace(rank.replicas, *known_ns).first;
     of_group->second = std::min(of_group->second, *known_ns);
   }
-  return seconds(std::ranges::max(std::views::values(least_ns)));
+  std::int64_t longest_ns = 0;
+  for (const auto& [replicas, waited_ns] : least_ns) longest_ns = std::max(longest_ns, waited_ns);
+  return seconds(longest_ns);
 }
 
 Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
