@@ -12,6 +12,11 @@ import runpy
 import sys
 from pathlib import Path
 
+from traincheck.config import config
+
+# What lies below the API of training: learning from a trace of all torch takes minutes more.
+BELOW = ("torch._", "torch.compiler", "torch.cuda", "torch.library", "torch.utils")
+config.INSTR_MODULES_TO_SKIP += BELOW
 compiled = importlib.import_module("torch._C")  # by name: it is not to be instrumented yet
 if not importlib.import_module("torch").cuda.is_available():
     # Instrumenting asks torch for CUDA's settings, and takes no for an answer of a CPU build alone.

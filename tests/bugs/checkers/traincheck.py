@@ -1,6 +1,6 @@
 """TrainCheck: the invariants of a good run that a job's run violates.
 
-It learns from a run of the fixed job, and checks the job, and another run of the fixed one. Any
+It learns from a run of the fixed job, and checks the job, and another run of the fixed one. A
 violation that the other run does not have counts as naming the bug: TrainCheck does not say what is
 wrong otherwise.
 BUGS_TRAINCHECK is the folder of its programs, such as .../venv/bin. A job takes minutes.
@@ -16,37 +16,45 @@ from pathlib import Path
 import launch
 
 HERE = Path(__file__).resolve().parents[1]
-PROGRAMS = Path(os.environ.get("BUGS_TRAINCHECK", ""))
+PROGRAMS = Path(os.environ.get("BUGS_TRAINCHECK", "")).absolute()
 LONGEST_S = 600
+PORT = launch.free_port()  # one for all runs: TrainCheck learns what calls are given, ports as well
+RANKS = """
+export WORLD_SIZE={ranks} MASTER_ADDR=127.0.0.1 MASTER_PORT={port}
+for rank in $(seq 0 $((WORLD_SIZE - 1))); do
+    RANK=$rank LOCAL_RANK=$rank timeout {longest} {python} {words} & pids="$pids $!"
+done
+for pid in $pids; do wait $pid || exit; done
+"""  # no torchrun, which would be traced as well
 learned = {}  # by the name of the last job: its folder
 of_right = {}  # by a job's name: what another good run violates
 
 
-def ran(program, *words):
-    path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
+def ran(program, folder, *words):
+    done = subprocess.run(
         [str(word) for word in (PROGRAMS / f"traincheck-{program}", *words)],
-        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"},
+        cwd=folder,  # where it leaves its logs
         capture_output=True,
         text=True,
         timeout=LONGEST_S,
     )
+    if done.returncode:
+        raise RuntimeError(f"{program}: {(done.stdout + done.stderr)[-1500:]}")
 
 
 def collect(job, is_fixed, folder):
     """Traces a run into folder/trace."""
-    script = Path(shutil.copy(HERE / "with_traincheck.py", folder))
-    command = (PROGRAMS / "python", "-m", "torch.distributed.run")
-    ranks = f"--nproc-per-node={job.truth(is_fixed).ranks}"
-    words = (ranks, f"--master-port={launch.free_port()}", script, job.script)
-    shell = Path(folder) / "run.sh"
-    shell.write_text(" ".join(map(str, (*command, *words, *job.words(is_fixed)))) + "\n")
-    trace = Path(folder) / "trace"
+    script = shutil.copy(HERE / "with_traincheck.py", folder)
+    words = " ".join(map(str, (script, job.script, *job.words(is_fixed))))
+    ranks, python = job.truth(is_fixed).ranks, PROGRAMS / "python"
+    shell, trace = Path(folder) / "run.sh", Path(folder) / "trace"
+    shell.write_text(
+        RANKS.format(ranks=ranks, port=PORT, python=python, words=words, longest=LONGEST_S // 2)
+    )
     tracked = ("--models-to-track", "model", "--model-tracker-style", "sampler")
-    options = (*tracked, "--no-auto-var-instr", "--output-dir", trace)
-    done = ran("collect", "--pyscript", script, "--shscript", shell, *options)
-    if done.returncode:
-        raise RuntimeError(f"collect: {(done.stdout + done.stderr)[-1500:]}")
+    given = ("--pyscript", script, "--shscript", shell, "--no-auto-var-instr")
+    ran("collect", folder, *given, *tracked, "--output-dir", trace)
     return trace
 
 
@@ -56,9 +64,7 @@ def invariants(job):
         learned.clear()
         kept = tempfile.TemporaryDirectory(prefix="bugs_")
         found = Path(kept.name) / "invariants.json"
-        done = ran("infer", "-f", collect(job, True, kept.name), "-o", found)
-        if done.returncode or not found.exists():
-            raise RuntimeError(f"infer: {done.stderr[-500:]}")
+        ran("infer", kept.name, "-f", collect(job, True, kept.name), "-o", found)
         learned[job.name] = kept
     return Path(learned[job.name].name) / "invariants.json"
 
@@ -68,11 +74,9 @@ def violated_by(job, is_fixed):
     found = invariants(job)
     with tempfile.TemporaryDirectory(prefix="bugs_") as folder:
         trace, said = collect(job, is_fixed, folder), Path(folder) / "said"
-        done = ran("check", "-f", trace, "-i", found, "-o", said, "--no-html-report")
-        summaries = list(said.glob("*/violations_summary.json"))
-        if done.returncode or not summaries:
-            raise RuntimeError(f"check: {done.stderr[-500:]}")
-        violated = json.loads(summaries[0].read_text())["violations"]
+        ran("check", folder, "-f", trace, "-i", found, "-o", said, "--no-html-report")
+        summary = next(said.glob("*/violations_summary.json"))
+        violated = json.loads(summary.read_text())["violations"]
     return [each["display_name"] for each in violated]
 
 
