@@ -8,8 +8,8 @@
                                                    where it is not as it is stored
     results/evidence/make.py ITEM STEP [WORD]...   runs a step; its module says what it takes
 
-ITEM is a folder here: advise, external, full_size, gate_habits, held_out, on_paper, peers,
-published, releases or second_opinion.
+ITEM is a folder here: advise, external, full_size, gate_habits, gate_rates, held_out, on_paper,
+peers, published, releases or second_opinion.
 """
 
 import importlib
@@ -26,6 +26,7 @@ NAMES = (
     "external",
     "full_size",
     "gate_habits",
+    "gate_rates",
     "held_out",
     "on_paper",
     "peers",
