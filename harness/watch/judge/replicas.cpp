@@ -180,8 +180,9 @@ ParameterFate fate_of(std::int64_t object, const std::vector<Copy>& copies) {
     const auto parts = equal_at_first(group);
     if (parts.empty() && of.fate == Fate::Unknown) {
       of.fate = Fate::Own;
-      of.is_never_equal =
-          std::ranges::none_of(equal_at(group), [](const auto& look) { return look.second; });
+      const auto looks = equal_at(group);
+      of.is_never_equal = !looks.empty() &&
+                          std::ranges::none_of(looks, [](const auto& look) { return look.second; });
     }
     for (const std::vector<Copy>& part : parts) see_looks(of, part);
   }

@@ -30,7 +30,7 @@ struct ParameterFate {
   std::int64_t equal_until = 0;                // of Drifts and Rejoins: the last look that is equal
   std::int64_t differs_from = 0;               // and the first one behind it
   std::vector<std::int64_t> equal_again = {};  // of Rejoins
-  bool is_never_equal = false;                 // of Own: on all ranks, at any look
+  bool is_never_equal = false;                 // of Own: on all ranks, at any of some looks
 };
 
 // Returns what became of each parameter and buffer that several ranks have whole: of what a wrapper

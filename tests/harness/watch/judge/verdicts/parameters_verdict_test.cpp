@@ -281,6 +281,9 @@ TEST(ParametersVerdict, WhatTheWrapperMadeEqualIsNoRanksOwn) {
   EXPECT_EQ(verdicts.front().cause, Cause::DriftsThoughReduced);
   EXPECT_TRUE(verdicts.front().fails);
   EXPECT_EQ(verdicts.front().numbers.step, 0);
+  Made without_looks = own("pruned", Owner::Wrapper);
+  without_looks.of_ranks = {{}, {}};
+  EXPECT_FALSE(TrackedJob().with(equal("a")).with(without_looks).verdicts().front().fails);
   const auto alone = TrackedJob(job).alone().verdicts();
   EXPECT_FALSE(alone.front().fails) << "an expert's of each rank";
 }
