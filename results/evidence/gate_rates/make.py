@@ -14,7 +14,6 @@ import argparse
 import re
 import signal
 import sys
-from math import comb
 from pathlib import Path
 
 import stored
@@ -26,32 +25,15 @@ PAGE = Path(__file__).resolve().parents[2] / "gate" / "README.md"
 BEGIN, END = "<!-- measured gates -->", "<!-- end of measured gates -->"
 # Of a quiet machine's CPUs, used by others while the gate ran: it was not quiet.
 DISTURBED = 0.1
-LEVEL = 0.95
 GATES = {"short": "short form", "long": "long form", "commands": "commands"}
-
-
-def at_least(events, trials, share):
-    """Returns the probability of so many events or more."""
-    return sum(
-        comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(events, trials + 1)
-    )
-
-
-def share_where(is_low):
-    """Returns the share, by halving, below which `is_low` holds and above which it does not."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_low(middle) else (low, middle)
-    return low
 
 
 def rate_of(events, trials):
     """Returns the rate with Clopper and Pearson's interval; of none or all, its one end."""
-    tail = 1 - LEVEL if events in (0, trials) else (1 - LEVEL) / 2
-    low = share_where(lambda p: events > 0 and at_least(events, trials, p) < tail)
-    high = share_where(lambda p: events == trials or at_least(events + 1, trials, p) < 1 - tail)
-    return {"rate": events / trials, "ci95": [low, high]}
+    from gate_habits import habits
+
+    shares = [1] * events + [0] * (trials - events)
+    return {"rate": events / trials, "ci95": habits.share_interval(shares)}
 
 
 def share_cell(gates, happens):
