@@ -12,7 +12,6 @@ Nothing here changes what the job computes, and what goes wrong ends the account
 says so.
 """
 
-import contextlib
 import functools
 import itertools
 import threading
@@ -41,22 +40,10 @@ LOOKED_AT = 2  # parameters, around a clipping and where the job may have set th
 MOST_ROUNDS = 64  # for which a contribution waits for its parameter's optimizer
 
 
-def guarded(record):
-    """The function, which ends the account rather than let an exception out."""
-
-    @functools.wraps(record)
-    def safe(*args, **kwargs):
-        if account is None or not account.is_on or not recording.writer.is_on:
-            return None
-        try:
-            with recording.unobserved:
-                return record(*args, **kwargs)
-        except Exception as error:
-            with contextlib.suppress(Exception):
-                account.stop(f"{type(error).__name__}: {error}")
-            return None
-
-    return safe
+guarded = recording.guard(
+    lambda: account is not None and account.is_on and recording.writer.is_on,
+    lambda _, error: account.stop(recording.words_of(error)),
+)
 
 
 class Account:

@@ -47,25 +47,38 @@ class Unobserved(threading.local):
 unobserved = Unobserved()
 
 
-def guarded(record):
-    """The function, which does nothing once the hook is off, and turns it off rather than let an
-    exception out. Torch's observers do not see what it computes.
+def guard(is_on, stop):
+    """Returns a decorator: the function does nothing unless `is_on()`, and calls `stop(function,
+    error)` rather than let an exception out. Torch's observers do not see what it computes.
     """
 
-    @functools.wraps(record)
-    def safe(*args, **kwargs):
-        if not writer.is_on:
-            return None
-        try:
-            with unobserved:
-                return record(*args, **kwargs)
-        except Exception as error:
-            with contextlib.suppress(Exception):
-                reason = f"{type(error).__name__}: {error}"
-                writer.stop(f"the Python hook stopped in {record.__name__}: {reason}")
-            return None
+    def guarded(record):
+        @functools.wraps(record)
+        def safe(*args, **kwargs):
+            if not is_on():
+                return None
+            try:
+                with unobserved:
+                    return record(*args, **kwargs)
+            except Exception as error:
+                with contextlib.suppress(Exception):
+                    stop(record, error)
+                return None
 
-    return safe
+        return safe
+
+    return guarded
+
+
+def words_of(error):
+    return f"{type(error).__name__}: {error}"
+
+
+def stop_hook(record, error):
+    writer.stop(f"the Python hook stopped in {record.__name__}: {words_of(error)}")
+
+
+guarded = guard(lambda: writer.is_on, stop_hook)
 
 
 def is_passed_by():

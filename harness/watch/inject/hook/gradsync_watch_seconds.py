@@ -31,22 +31,13 @@ class Refused(Exception):
     """There are no seconds, for this reason."""
 
 
-def guarded(record):
-    """The function, which ends the recording rather than let an exception out."""
+def refuse(_, error):
+    seconds.refuse(error if isinstance(error, Refused) else recording.words_of(error))
 
-    @functools.wraps(record)
-    def safe(*args, **kwargs):
-        if seconds is None or seconds.is_over or not recording.writer.is_on:
-            return
-        try:
-            with recording.unobserved:
-                record(*args, **kwargs)
-        except Exception as error:
-            reason = error if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-            with contextlib.suppress(Exception):
-                seconds.refuse(reason)
 
-    return safe
+guarded = recording.guard(
+    lambda: seconds is not None and not seconds.is_over and recording.writer.is_on, refuse
+)
 
 
 def check_gpu():
