@@ -124,7 +124,7 @@ def watch_hooks(module):
 
         @standing_for(original)
         def register(tensor, hook):
-            if not is_passed_by():
+            if tensor.is_leaf and not is_passed_by():
                 meant.see_hook(tensor, hook)
             return original(tensor, hook)
 

@@ -60,15 +60,8 @@ class Hooks:
     def see(self, tensor, function):
         code = code_of(function)
         is_the_jobs = code is not None and not recording.is_library(code.co_filename)
-        if is_the_jobs and tensor.is_leaf and names_reduction(code):
+        if is_the_jobs and names_reduction(code):
             self.on.append(Hooked(tensor))
-
-    def on_it(self, parameter):
-        return next((each for each in self.on if each.tensor() is parameter), None)
-
-    def on_copies(self, names):
-        """Those on tensors that no module has."""
-        return [each for each in self.on if id(each.tensor()) not in names]
 
     def tensors(self):
         return [tensor for each in self.on if (tensor := each.tensor()) is not None]
@@ -77,18 +70,26 @@ class Hooks:
 hooks = Hooks()
 
 
-def fields_of(parameter, names):
-    """Returns what the job says about it, for its line. `names`: ids of what modules have."""
-    mark = next((mark for mark in REPLICA_MARKS if getattr(parameter, mark, False) is True), None)
-    if mark:
-        return {"meant": "replica", "mark": mark}
-    if getattr(parameter, OWN_MARK, True) is False:
-        return {"meant": "own", "mark": OWN_MARK}
-    if on_it := hooks.on_it(parameter):
-        return on_it.fields("hooked")
-    copies = (each for each in hooks.on_copies(names) if each.is_copied_from(parameter))
-    on_copy = next(copies, None)
-    return on_copy.fields("hooked_copy") if on_copy else {}
+class Said:
+    """What the job says now about its parameters. `names`: ids of what modules have."""
+
+    def __init__(self, names):
+        # The first on each, and those on tensors that no module has.
+        self.on = {id(each.tensor()): each for each in reversed(hooks.on)}
+        self.on_copies = [each for each in hooks.on if id(each.tensor()) not in names]
+
+    def fields_of(self, parameter):
+        """Returns it for the parameter's line."""
+        marks = (mark for mark in REPLICA_MARKS if getattr(parameter, mark, False) is True)
+        if mark := next(marks, None):
+            return {"meant": "replica", "mark": mark}
+        if getattr(parameter, OWN_MARK, True) is False:
+            return {"meant": "own", "mark": OWN_MARK}
+        if on_it := self.on.get(id(parameter)):
+            return on_it.fields("hooked")
+        copies = (each for each in self.on_copies if each.is_copied_from(parameter))
+        on_copy = next(copies, None)
+        return on_copy.fields("hooked_copy") if on_copy else {}
 
 
 # ---- what the hook has called ----------------------------------------------------------------

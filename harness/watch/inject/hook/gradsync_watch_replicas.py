@@ -137,11 +137,12 @@ class Replicas:
         self.spent += time.thread_time() - hashing
 
     def add_new(self, optimizer, tracked):
-        things = parameters_of(optimizer)
+        things, frozen = parameters_of(optimizer), []
         if tracked.number == 1:
             for model in list(models.wrapped):
                 things += [buffer for buffer in model.buffers() if is_hashable(buffer)]
-            things += self.frozen()
+            frozen = self.frozen()
+            things += frozen
         new = [thing for thing in things if id(thing) not in tracked.index_of]
         if not new:
             return
@@ -150,17 +151,20 @@ class Replicas:
             object=tracked.number,
             name=type(optimizer).__name__,
             hardware=hardware_of(recording.local(new[0]).device),
-            parameters=list(self.described(tracked, new)),
+            parameters=list(self.described(tracked, new, set(map(id, frozen)))),
             **self.places.get(optimizer, {}),
         )
 
     def frozen(self):
+        """Returns what the job changes by itself, and no optimizer steps."""
         stepped = {id(p) for optimizer in list(self.optimizers) for p in parameters_of(optimizer)}
         return [p for p in models.changed_frozen() if id(p) not in stepped]
 
-    def described(self, tracked, new):
+    @staticmethod
+    def described(tracked, new, frozen):
+        """`frozen`: ids."""
         known, names = owners.owners(), owners.names_of([*new, *meant.hooks.tensors()])
-        frozen = set(map(id, self.frozen()))
+        said = meant.Said(names)
         for thing in new:
             index = tracked.index_of[id(thing)] = len(tracked.index_of)
             owner, local = known.get(id(thing), owners.NONE), recording.local(thing)
@@ -177,7 +181,7 @@ class Replicas:
                 "is_whole": is_whole,
                 "is_constant": is_hashable(local) and is_constant(local),
                 **owner._asdict(),
-                **meant.fields_of(thing, names),
+                **said.fields_of(thing),
             }
 
     def most_steps(self):

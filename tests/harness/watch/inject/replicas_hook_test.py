@@ -121,7 +121,8 @@ class MeantTest(unittest.TestCase):
         self.names = {id(self.parameter): "weight"}
 
     def said(self, parameter=None):
-        fields = meant.fields_of(self.parameter if parameter is None else parameter, self.names)
+        said = meant.Said(self.names)
+        fields = said.fields_of(self.parameter if parameter is None else parameter)
         return fields.get("meant"), fields.get("mark"), "hook_line" in fields
 
     def test_marks(self):
