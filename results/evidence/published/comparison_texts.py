@@ -87,34 +87,26 @@ def watch_cost_step(context, command, seen, _):
     return page(wrapped(f"{caption} of each, in turns:"), summary.markdown(rows))
 
 
-def watch_cost_within(context, command, seen, _):
-    sides = watch_cost.sides_of(seen["launches"])
-    rows = [["strategy", "alone, s/step", "within - alone, ms per step"]]
-    for strategy in seen["work"]["strategies"]:
-        row = watch_cost.step_row(sides, strategy)
-        rows.append([strategy, f"{row.alone_s:.4f}", str(row.added_ms)])
-    caption = over_launches(context, command, len(seen["launches"]))
-    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+def watch_cost_of_blocks(alone, *columns):
+    """Returns the text of blocks compared within a launch. `columns`: (title, field of a row)."""
+
+    def text(context, command, seen, _):
+        sides = watch_cost.sides_of(seen["launches"])
+        rows = [["strategy", f"{alone}, s/step", *(title for title, _ in columns)]]
+        for strategy in seen["work"]["strategies"]:
+            row = watch_cost.step_row(sides, strategy)
+            cells = (str(getattr(row, field)) for _, field in columns)
+            rows.append([strategy, f"{row.alone_s:.4f}", *cells])
+        caption = over_launches(context, command, len(seen["launches"]))
+        return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+
+    return text
 
 
-def watch_cost_seconds(context, command, seen, _):
-    sides = watch_cost.sides_of(seen["launches"])
-    rows = [["strategy", "alone, s/step", "profiled / alone", "more, ms per step"]]
-    for strategy in seen["work"]["strategies"]:
-        row = watch_cost.step_row(sides, strategy)
-        rows.append([strategy, f"{row.alone_s:.4f}", str(row.ratio), str(row.added_ms)])
-    caption = over_launches(context, command, len(seen["launches"]))
-    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
-
-
-def watch_cost_account(context, command, seen, _):
-    sides = watch_cost.sides_of(seen["launches"])
-    rows = [["strategy", "watched, s/step", "with an account / watched", "more, ms per step"]]
-    for strategy in seen["work"]["strategies"]:
-        row = watch_cost.step_row(sides, strategy)
-        rows.append([strategy, f"{row.alone_s:.4f}", str(row.ratio), str(row.added_ms)])
-    caption = over_launches(context, command, len(seen["launches"]))
-    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+MORE = ("more, ms per step", "added_ms")
+watch_cost_within = watch_cost_of_blocks("alone", ("within - alone, ms per step", "added_ms"))
+watch_cost_seconds = watch_cost_of_blocks("alone", ("profiled / alone", "ratio"), MORE)
+watch_cost_account = watch_cost_of_blocks("watched", ("with an account / watched", "ratio"), MORE)
 
 
 def recomputation(context, command, seen, _):
