@@ -23,15 +23,15 @@ namespace fs = std::filesystem;
 // Sixteen rows with steps of about 10 ms on two cores.
 constexpr const char* kSelfTestPlan = "gate";
 
-constexpr const char* kShort = "short";
-constexpr std::size_t kShortRows = 4;
-
-// What a form of the gate of builds takes, counts and times together.
+// A form of the gate of builds.
 struct Form {
   const char* name;
-  double time_budget_s;
+  double time_budget_s;  // counts and times together
+  std::size_t timed_rows;
+  gate::Settings (*settings)();
 };
-constexpr std::array kForms = {Form{kShort, 180}, Form{"long", 600}};
+constexpr std::array kForms = {Form{"short", 180, 4, gate::short_form},
+                               Form{"long", 600, kAllRows, [] { return gate::Settings{}; }}};
 
 // Puts what `text` says into `value`, where there is a text.
 template <typename Parse>
@@ -48,8 +48,9 @@ void refuse(bool unwanted, const char* what) {
   if (unwanted) throw ConfigError(what);
 }
 
-gate::Settings settings_of(const GateOptions& options, const std::optional<gate::GateFile>& file) {
-  gate::Settings settings = options.length == kShort ? gate::short_form() : gate::Settings{};
+// `settings`: as the form has them.
+gate::Settings settings_of(gate::Settings settings, const GateOptions& options,
+                           const std::optional<gate::GateFile>& file) {
   if (file) {
     settings.margin = file->margin.value_or(settings.margin);
     settings.smallest_effect = file->smallest_effect.value_or(settings.smallest_effect);
@@ -77,7 +78,8 @@ void use_form(GateQuestion& question) {
          "--form needs --baseline BUILD: only turns have a form");
   refuse(question.options.counts_only, "--form: got --counts-only, which measures no times");
   question.time_budget_s = form->time_budget_s;
-  if (name == kShort) question.timed_rows = kShortRows;
+  question.timed_rows = form->timed_rows;
+  question.settings = form->settings();
 }
 
 std::vector<gate::RowFilter> filters_of(const GateOptions& options,
@@ -194,7 +196,7 @@ GateQuestion read_gate_question(const GateOptions& options) {
   refuse(needs_plan && question.options.run.plan.empty(),
          "PLAN is missing: which rows are to be compared?");
   use_form(question);
-  question.settings = settings_of(options, question.file);
+  question.settings = settings_of(question.settings, options, question.file);
   question.rows = filters_of(options, question.file);
   if (!options.time_budget.empty()) {
     question.time_budget_s.emplace();
