@@ -65,7 +65,7 @@ struct AccountedStep {
   double max_norm = 0;      // that the clipping was given
   double clipped_by = 0;    // the factor by which it changed gradients
   double scaled_after = 0;  // that by which they were changed between it and the optimizer
-  // By what the job multiplies the loss of each micro-batch, where that is a mean of torch's own;
+  // The job multiplies the loss of each micro-batch by this, where that is a mean of torch's own.
   // 0: not known.
   std::vector<double> loss_weights;
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches

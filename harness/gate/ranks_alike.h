@@ -6,8 +6,8 @@
 
 namespace gradsync::gate {
 
-// Adds the ranks of `each` to the entry of `groups` that is the same but for them or, where there
-// is none, adds `each`. An Entry has its `ranks`, and compares by all of its fields.
+// Adds the ranks of `each` to the entry of `groups` that differs in its ranks alone; adds `each`
+// where there is none. An Entry has its `ranks`, and compares by all of its fields.
 template <typename Entry>
 void add_to_alike(std::vector<Entry>& groups, Entry each) {
   const std::vector<int> ranks = each.ranks;

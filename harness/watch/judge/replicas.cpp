@@ -193,6 +193,11 @@ bool is_reduced(const TrackedParameter& parameter) {
   return parameter.owner == Owner::Wrapper || parameter.owner == Owner::Buffer;
 }
 
+// Whether the job says that its gradient is to be reduced.
+bool is_meant_as_replica(const TrackedParameter& parameter) {
+  return parameter.meant != Meant::Nothing && parameter.meant != Meant::Own;
+}
+
 // Constants are equal at first on all ranks, be they an expert's or a stage's. Where other
 // parameters that no wrapper reduces are each rank's own, so may these be, unless the job says what
 // they are.
@@ -275,10 +280,6 @@ std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks) {
   }
   excuse_constants(fates);
   return fates;
-}
-
-bool is_meant_as_replica(const TrackedParameter& parameter) {
-  return parameter.meant != Meant::Nothing && parameter.meant != Meant::Own;
 }
 
 bool is_of(const ParameterFate& of, const Exchange::Member& member) {

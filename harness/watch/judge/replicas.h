@@ -38,9 +38,6 @@ struct ParameterFate {
 // has a value of its own at first are not compared with each other.
 std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks);
 
-// Returns whether the job says that its gradient is to be reduced.
-bool is_meant_as_replica(const TrackedParameter& parameter);
-
 // Returns whether what the job exchanged is this parameter, or its gradient.
 bool is_of(const ParameterFate& of, const Exchange::Member& member);
 

@@ -23,7 +23,7 @@ from published import texts
 
 PAGE = Path(__file__).resolve().parents[2] / "gate" / "README.md"
 BEGIN, END = "<!-- measured gates -->", "<!-- end of measured gates -->"
-# Of a quiet machine's CPUs, used by others while the gate ran: it was not quiet.
+# The machine was not quiet where others used this share of its CPUs while the gate ran.
 DISTURBED = 0.1
 GATES = {"short": "short form", "long": "long form", "commands": "commands"}
 

@@ -44,7 +44,7 @@ def is_of(row, cell):
 
 
 def answer_of(request, whole, slowed, place):
-    """Returns the answer of whoever the request is for; both start and end their ranks."""
+    """Returns the answer of the arm that the request is for; both start and end their ranks."""
     if request.get("turn", {}).get("cell") == place:
         return slowed.ask({"turn": request["turn"] | {"cell": 0}})
     answer = whole.ask(request)

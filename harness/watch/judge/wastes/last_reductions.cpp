@@ -12,8 +12,8 @@ namespace {
 // What the job all-reduces beside gradients: a loss, a norm, a count of tokens.
 constexpr std::int64_t kScalarBytes = 64;
 
-// So many models of one forward and one backward are parts of one. Fewer: a generator with several
-// critics is told to be wrapped as one.
+// So many models of one forward and one backward are parts of one. Fewer: the advice to wrap them
+// as one goes to a generator with several critics, too.
 constexpr std::size_t kManyModels = 8;
 
 // A share of the backward's time: DDP issues buckets one right after the other where all were

@@ -1,9 +1,9 @@
 // The one necessary synchronization of a step: its last one, with the backward of its gradients.
 //
-// Under DDP that is what its last synchronizing backward reduces; of several models, where many
-// are wrapped that could be one. Without a wrapper that reduces,
-// it is what the job itself all-reduces from its last backward on until its optimizer steps.
-// Sharded models are left out: they reduce by themselves as they can.
+// Under DDP that is what its last synchronizing backward reduces: of one model, or of the many that
+// the job wraps one by one. Without a wrapper that reduces, it is what the job itself all-reduces
+// from its last backward on until its optimizer steps. Sharded models are left out: they reduce by
+// themselves as they can.
 #pragma once
 
 #include <cstdint>

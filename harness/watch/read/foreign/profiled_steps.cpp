@@ -30,7 +30,7 @@ bool is_of_c10d(const Event& event) {
   return event.kind == EventKind::Collective && event.issued_ns != 0;
 }
 
-// Those that begin within `span`, by thread and time.
+// Returns them by thread and time.
 template <typename SomeEvent>
 std::map<std::int64_t, std::vector<SomeEvent*>> by_thread(std::vector<SomeEvent*> events) {
   std::ranges::stable_sort(events, {}, [](const Event* event) { return event->start_ns; });
