@@ -128,6 +128,7 @@ Block GateArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
   }
   Block block{process.turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps})};
   if (const auto time = results::block_time(block.trial)) block.elapsed_s = time->elapsed_s;
+  block.phase_s = mean_phases(block.trial.ranks, static_cast<std::size_t>(steps));
   return block;
 }
 

@@ -207,6 +207,7 @@ void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, T
   turn.start = starts_;
   turn.order = order;
   gate::ArmOrder pass_order = order;
+  bool knows_phases = true;
   for (int pass = 0; pass < settings_.passes; ++pass) {
     for (const Arm arm : pass_order) {
       if (!row.unfit_because.empty()) return;
@@ -214,10 +215,15 @@ void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, T
       const std::vector<double>& steps = block.trial.step_s;
       turn.of(arm).insert(turn.of(arm).end(), steps.begin(), steps.end());
       turn.elapsed_s[static_cast<std::size_t>(arm)] += block.elapsed_s;
+      knows_phases = knows_phases && !block.phase_s.empty();
+      for (const auto& [phase, spent_s] : block.phase_s) {
+        turn.phase_s[phase][static_cast<std::size_t>(arm)] += spent_s;
+      }
       if (!keep(row, arm, std::move(block))) return;
     }
     std::reverse(pass_order.begin(), pass_order.end());
   }
+  if (!knows_phases) turn.phase_s.clear();
   (row.*into).push_back(std::move(turn));
 }
 

@@ -9,6 +9,7 @@
 #include "harness/base/log.h"
 #include "harness/base/units.h"
 #include "harness/gate/cost.h"
+#include "harness/gate/phases.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::arms {
@@ -262,6 +263,7 @@ gate::RowReport GateStages::report_of(std::size_t index) const {
     return row;
   }
   row.times = decision_.rows[static_cast<std::size_t>(timed - timed_.begin())];
+  gate::add_phases(*row.times, measured.turns, measured.confirmation, settings_);
   row.starts = starts_of(measured.turns) + starts_of(measured.confirmation);
   row.confirmation_turns = static_cast<int>(measured.confirmation.size());
   return row;

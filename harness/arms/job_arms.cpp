@@ -178,6 +178,7 @@ Block JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
   }
   const auto timed = static_cast<std::size_t>(steps);
   result.elapsed_s = elapsed_s(block, timed);
+  result.phase_s = mean_phases(block.processes, timed);
   record.step_s = slowest(block, 0, timed);
   record.warmup_step_s = slowest(block, timed, static_cast<std::size_t>(warmup_steps));
   if (is_first) count(arm, block, warmup_steps, record);

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
 
 #include "harness/gate/counts.h"
 #include "harness/gate/rows.h"
@@ -24,12 +28,31 @@ struct GateRow {
 struct Block {
   results::TrialRecord trial;
   double elapsed_s = 0;  // of its timed steps, in the slowest rank; 0: it has none
+  // Seconds of these steps in each phase, mean over ranks; empty: not known.
+  std::map<std::string, double> phase_s = {};
 
   // Returns 0 without steps.
   double mean_step_s() const {
     return trial.step_s.empty() ? 0 : elapsed_s / static_cast<double>(trial.step_s.size());
   }
 };
+
+// Returns what the last `steps` steps spent in each phase, mean over `ranks`: records with phase_s,
+// by phase and step. None where a rank does not know all of them.
+template <typename Ranks>
+std::map<std::string, double> mean_phases(const Ranks& ranks, std::size_t steps) {
+  std::map<std::string, double> phase_s;
+  const auto count = static_cast<double>(ranks.size());
+  for (const auto& rank : ranks) {
+    if (rank.phase_s.empty()) return {};
+    for (const auto& [phase, step_s] : rank.phase_s) {
+      if (step_s.size() < steps) return {};
+      const auto timed = std::prev(step_s.end(), static_cast<std::ptrdiff_t>(steps));
+      phase_s[phase] += std::accumulate(timed, step_s.end(), 0.0) / count;
+    }
+  }
+  return phase_s;
+}
 
 class ResidentArms {
  public:

@@ -37,6 +37,17 @@ json measure_to_json(const MeasureDecision& measure, bool took_turns) {
           {"confirmed", confirmed_to_json(measure)}};
 }
 
+json phases_to_json(const std::vector<PhaseEffect>& phases) {
+  json out = json::array();
+  for (const PhaseEffect& phase : phases) {
+    out.push_back({{"phase", phase.phase},
+                   {"share", phase.share},
+                   {"effect", effect_to_json(phase.effect)},
+                   {"p", optional_to_json(phase.p)}});
+  }
+  return out;
+}
+
 json times_to_json(const RowReport& row) {
   if (!row.times) return nullptr;
   const RowDecision& times = *row.times;
@@ -52,6 +63,7 @@ json times_to_json(const RowReport& row) {
           {"confirmation_turns", row.confirmation_turns},
           {"low", measure(Measure::Low)},
           {"mean", measure(Measure::Mean)},
+          {"phases", phases_to_json(times.phases)},
           {"smallest_visible_effect", optional_to_json(times.smallest_visible)},
           {"turns_needed", optional_to_json(times.turns_needed)}};
 }

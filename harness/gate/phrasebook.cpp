@@ -20,6 +20,12 @@ std::string share(double value) {
   return fmt::format("{:g} %", 100 * value);
 }
 
+std::string share_text(const Effect& effect) {
+  const std::string text = fmt::format("{:.1f} %", 100 * effect.value);
+  if (!effect.ci95) return text;
+  return text + fmt::format(" [{:.1f}, {:.1f}]", 100 * effect.ci95->lo, 100 * effect.ci95->hi);
+}
+
 std::string measured(Measure measure, const std::optional<Effect>& effect) {
   const std::string what = measure == Measure::Mean ? "mean step " : "";
   return what + (effect ? to_text(*effect) : "not measured");
@@ -42,6 +48,20 @@ std::string in_fresh_starts(const RowDecision& row, Measure measure) {
     return "in fresh starts rows that are clearer were measured in its place";
   }
   return "again in fresh starts: " + confirmation(row, measure);
+}
+
+// Which phases are surely longer; nothing where phases were not tested.
+std::string in_phases(const RowDecision& row, const Settings& settings) {
+  std::vector<std::string> longer;
+  bool is_tested = false;
+  for (const PhaseEffect& phase : row.phases) {
+    is_tested = is_tested || phase.p.has_value();
+    if (phase.p.value_or(1) > confirmation_level(settings)) continue;
+    longer.push_back(fmt::format("{} ({} of a step)", phase.phase, share_text(phase.effect)));
+  }
+  if (!is_tested) return "";
+  if (longer.empty()) return "; no phase by itself is surely longer";
+  return fmt::format("; longer in {}", fmt::join(longer, ", "));
 }
 
 std::string remedy(const RowDecision& row) {
@@ -152,8 +172,9 @@ std::string sentence(const RowDecision& row, const Settings& settings) {
     case RowReason::Small:
       return pass_sentence(row, settings);
     case RowReason::Slower:
-      return fmt::format("{}, more than the margin of {}; {}", finding(row, grounds.measure),
-                         share(settings.margin), in_fresh_starts(row, grounds.measure));
+      return fmt::format("{}, more than the margin of {}; {}{}", finding(row, grounds.measure),
+                         share(settings.margin), in_fresh_starts(row, grounds.measure),
+                         in_phases(row, settings));
     case RowReason::NotSlowerAgain:
       return fmt::format(
           "{}, but in fresh starts {}, which is not surely more than the margin of {}",

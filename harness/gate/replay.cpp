@@ -60,6 +60,7 @@ Turn called(const Turn& turn, const Roles& roles) {
     const auto is = static_cast<std::size_t>(roles[was]);
     other.step_s[is] = turn.step_s[was];
     other.elapsed_s[is] = turn.elapsed_s[was];
+    for (const auto& [phase, by_arm] : turn.phase_s) other.phase_s[phase][is] = by_arm[was];
   }
   return other;
 }

@@ -46,16 +46,6 @@ std::vector<Value> take_first(const std::vector<Value>& list, std::size_t count)
   return {list.begin(), end};
 }
 
-// The shift of each start.
-std::vector<double> shifts_of(const std::vector<double>& values, const std::vector<int>& start,
-                              Measure measure) {
-  std::vector<double> shifts;
-  for (const auto& group : by_start(values, start)) {
-    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann(group) : stats::mean(group));
-  }
-  return shifts;
-}
-
 stats::Variance mean_square(double squares, double degrees) {
   return degrees > 0 ? stats::Variance{squares / degrees, degrees} : stats::Variance{};
 }
@@ -97,6 +87,15 @@ Shifts Shifts::first(std::size_t starts) const {
   return {take_first(candidate, starts), take_first(control, starts)};
 }
 
+std::vector<double> shifts_of(const std::vector<double>& values, const std::vector<int>& start,
+                              Measure measure) {
+  std::vector<double> shifts;
+  for (const auto& group : by_start(values, start)) {
+    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann(group) : stats::mean(group));
+  }
+  return shifts;
+}
+
 Shifts shifts_of(const Differences& row) {
   return {shifts_of(row.candidate, row.start, row.measure),
           shifts_of(row.control, row.start, row.measure)};
@@ -129,6 +128,12 @@ RowDifferences differences(const std::vector<Turn>& turns, double low_quantile) 
   return row;
 }
 
+stats::Variance own_spread(const std::vector<double>& shifts) {
+  if (shifts.empty()) return {};
+  return mean_square(squares_about(shifts, stats::mean(shifts)),
+                     static_cast<double>(shifts.size()) - 1);
+}
+
 StartSpread start_spread(const Shifts& row) {
   if (row.starts() == 0) return {};
   constexpr double kVarianceRatio = 1.5 / 2;  // of the candidate's difference to the control's
@@ -136,7 +141,7 @@ StartSpread start_spread(const Shifts& row) {
   const double own = squares_about(row.candidate, stats::mean(row.candidate));
   const double about_0 = squares_about(row.control, 0);
   const double about_mean = squares_about(row.control, stats::mean(row.control));
-  return {mean_square(own + kVarianceRatio * about_0, 2 * starts - 1), mean_square(own, starts - 1),
+  return {mean_square(own + kVarianceRatio * about_0, 2 * starts - 1), own_spread(row.candidate),
           mean_square(own / kVarianceRatio + about_mean, 2 * starts - 2)};
 }
 

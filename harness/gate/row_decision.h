@@ -114,7 +114,12 @@ struct Shifts {
   Shifts first(std::size_t starts) const;
 };
 
-// Returns the shifts of the starts of `row`, in their order (above).
+// Returns the shift of each start, in their order (above). `values`: one for each turn, of which
+// `start` says the start.
+std::vector<double> shifts_of(const std::vector<double>& values, const std::vector<int>& start,
+                              Measure measure);
+
+// Returns the shifts of the starts of `row`, in their order.
 Shifts shifts_of(const Differences& row);
 
 // Returns how many starts the first `turns` turns of `row` are of.
@@ -127,6 +132,9 @@ struct StartSpread {
   stats::Variance not_slower;  // for "not slower": the candidate's own
   stats::Variance control;     // for questions about the control
 };
+
+// Returns the variance of shifts about their own mean.
+stats::Variance own_spread(const std::vector<double>& shifts);
 
 // Returns the spread of one row by itself. Where three processes of one kind vary by s from start
 // to start, the candidate's difference varies by 1.5 s^2 and the control's by 2 s^2, independently

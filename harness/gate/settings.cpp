@@ -85,6 +85,10 @@ Settings short_form() {
   return settings;
 }
 
+double confirmation_level(const Settings& settings) {
+  return settings.confirmation_factor * settings.alpha;
+}
+
 int pass_steps(const Settings& settings, double step_s) {
   const long fit = std::lround(settings.block_s / settings.passes / step_s);
   return static_cast<int>(std::max(kFewestPassSteps, fit));

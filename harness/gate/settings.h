@@ -78,6 +78,9 @@ struct Settings {
 // What else was tried, with figures: results/gate/README.md.
 Settings short_form();
 
+// Returns the level at which a confirmation is tested.
+double confirmation_level(const Settings& settings);
+
 // Returns how many timed steps of `step_s` seconds a pass has: as many as fill its share of
 // block_s, at least 2.
 int pass_steps(const Settings& settings, double step_s);

@@ -117,6 +117,9 @@ void round_for_storage(TurnFamily& family) {
         for (double& step : steps) step = rounded(step);
       }
       for (double& elapsed_s : turn.elapsed_s) elapsed_s = rounded(elapsed_s);
+      for (auto& [phase, by_arm] : turn.phase_s) {
+        for (double& phase_s : by_arm) phase_s = rounded(phase_s);
+      }
     }
   }
 }

@@ -59,9 +59,9 @@ std::vector<double> steps_from(JsonFields& fields, Arm arm) {
   return steps;
 }
 
-std::array<double, kArms.size()> elapsed_from(JsonFields& fields) {
+ByArm<double> elapsed_from(JsonFields& fields) {
   const json& list = list_field(fields, "elapsed_s");
-  std::array<double, kArms.size()> elapsed_s{};
+  ByArm<double> elapsed_s{};
   if (list.size() != elapsed_s.size()) fields.fail("elapsed_s", "one number for each arm");
   for (std::size_t arm = 0; arm < elapsed_s.size(); ++arm) {
     elapsed_s[arm] = list[arm].is_number() ? list[arm].get<double>() : 0.0;
@@ -72,10 +72,27 @@ std::array<double, kArms.size()> elapsed_from(JsonFields& fields) {
   return elapsed_s;
 }
 
+std::map<std::string, ByArm<double>> phases_from(JsonFields& fields) {
+  const json& phases = fields.raw("phase_s", true);
+  if (!phases.is_object()) fields.fail("phase_s", "an object");
+  std::map<std::string, ByArm<double>> phase_s;
+  for (const auto& [phase, list] : phases.items()) {
+    ByArm<double>& by_arm = phase_s[phase];
+    const bool has_all = list.is_array() && list.size() == by_arm.size();
+    for (std::size_t arm = 0; arm < by_arm.size(); ++arm) {
+      by_arm[arm] = has_all && list[arm].is_number() ? list[arm].get<double>() : -1.0;
+      if (by_arm[arm] >= 0 && std::isfinite(by_arm[arm])) continue;
+      fields.fail("phase_s", "one number of at least 0 for each arm", list.dump());
+    }
+  }
+  return phase_s;
+}
+
 Turn turn_from(const json& in, const std::string& file, const std::string& path) {
   JsonFields fields(in, file, path);
   Turn turn;
   if (fields.has("elapsed_s")) turn.elapsed_s = elapsed_from(fields);
+  if (fields.has("phase_s")) turn.phase_s = phases_from(fields);
   turn.start = int_field(fields, "start", 0);
   turn.order = order_from(fields);
   for (const Arm arm : kArms) {
@@ -141,6 +158,7 @@ json turn_to_json(const Turn& turn) {
   const bool knows_elapsed = std::all_of(turn.elapsed_s.begin(), turn.elapsed_s.end(),
                                          [](double elapsed_s) { return elapsed_s > 0; });
   if (knows_elapsed) out["elapsed_s"] = turn.elapsed_s;
+  if (!turn.phase_s.empty()) out["phase_s"] = turn.phase_s;
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -27,14 +28,21 @@ enum class Arm { Baseline, Candidate, Control };
 inline constexpr std::array kArms = {Arm::Baseline, Arm::Candidate, Arm::Control};
 using ArmOrder = std::array<Arm, kArms.size()>;
 
+// Something of each arm, by Arm.
+template <typename Value>
+using ByArm = std::array<Value, kArms.size()>;
+
 std::string to_string(Arm arm);  // "baseline", "candidate", "control"
 
 struct Turn {
-  int start = 0;                                         // which start of the arms, from 0
-  ArmOrder order = kArms;                                // of the first pass
-  std::array<std::vector<double>, kArms.size()> step_s;  // by Arm: slowest rank, per step
-  // By Arm: elapsed seconds of the block's steps, the slowest rank's of each pass; 0: not known.
-  std::array<double, kArms.size()> elapsed_s{};
+  int start = 0;                      // which start of the arms, from 0
+  ArmOrder order = kArms;             // of the first pass
+  ByArm<std::vector<double>> step_s;  // slowest rank, per step
+  // Elapsed seconds of the block's steps, the slowest rank's of each pass; 0: not known.
+  ByArm<double> elapsed_s{};
+  // Seconds of the block in each phase (measure/step_recorder.h), mean over ranks; empty: not
+  // known.
+  std::map<std::string, ByArm<double>> phase_s = {};
 
   const std::vector<double>& of(Arm arm) const { return step_s[static_cast<std::size_t>(arm)]; }
   std::vector<double>& of(Arm arm) { return step_s[static_cast<std::size_t>(arm)]; }

@@ -214,8 +214,7 @@ class Family {
       return;
     }
     for (const Measure measure : kMeasures) {
-      if (decision.measures[measure].confirmed_p.value_or(1) >
-          settings_.confirmation_factor * settings_.alpha)
+      if (decision.measures[measure].confirmed_p.value_or(1) > confirmation_level(settings_))
         continue;
       set(decision, Verdict::Regression, {RowReason::Slower, measure});
       return;

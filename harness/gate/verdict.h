@@ -64,6 +64,15 @@ struct MeasureDecision {
   std::optional<double> confirmed_p_control;
 };
 
+// By how much one phase of a step is longer (phases.h).
+struct PhaseEffect {
+  std::string phase;  // "forward"
+  double share = 0;   // of the baseline's step
+  Effect effect;      // as a share of a step
+  // That it is longer, adjusted for all phases; absent where the row was not confirmed as slower.
+  std::optional<double> p;
+};
+
 // Why a row has its verdict.
 enum class RowReason {
   Small,           // both measures are surely less than their smallest effects
@@ -103,6 +112,7 @@ struct RowDecision {
   // the turns that would decide the row.
   std::optional<double> smallest_visible;
   std::optional<int> turns_needed;
+  std::vector<PhaseEffect> phases;  // the largest effect first; empty: not known
 };
 
 struct Decision {

@@ -222,10 +222,17 @@ class Slow(GateJobsTest):
         self.assertEqual(len(stored["turns"]), row["times"]["turns"])
         for turn in stored["turns"]:
             self.assertGreaterEqual(min(turn["baseline_s"]), 0.005)
+            for arm, elapsed_s in enumerate(turn["elapsed_s"]):
+                spent_s = {phase: by_arm[arm] for phase, by_arm in turn["phase_s"].items()}
+                self.assertGreater(min(spent_s.values()), 0, spent_s)
+                slept_s = 0.005 * len(turn["baseline_s"])
+                self.assertGreaterEqual(spent_s["backward to optimizer"], 0.99 * slept_s)
+                self.assertLessEqual(sum(spent_s.values()), 1.0001 * elapsed_s)
 
     def test_a_slower_job_does_not_pass(self):
         outcome = self.gate(two_ranks(ENDLESS), two_ranks(ENDLESS, 0.005))
         self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
+        self.assertEqual(self.row()["times"]["phases"][0]["phase"], "backward to optimizer")
 
     def interrupted_gate(self, number):
         gate = self.start_gate(two_ranks(ENDLESS), two_ranks(ENDLESS))

@@ -312,6 +312,7 @@ class Slow(GateTest):
         self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
         [row] = self.report()["rows"]
         self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
+        self.assertEqual(row["times"]["phases"][0]["phase"], "optimizer", "where the work is added")
 
     def test_a_build_that_says_the_same_passes_through_the_script_too(self):
         outcome = self.gate("--counts-only", candidate=self.proxy(NOTHING))

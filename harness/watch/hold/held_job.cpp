@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <csignal>
 #include <cstring>
@@ -65,6 +66,19 @@ std::string last_words(const std::string& path, std::int64_t start) {
     if (line.find("Error") != std::string::npos) with_error = line;
   }
   return with_error.empty() ? with_words : with_error;
+}
+
+// Adds where the time of a step went; a process of which one is not known has none.
+void add_phases(const TakenStep& step, std::map<std::string, std::vector<double>>& phase_s) {
+  const StepPhases& phases = step.phases;
+  const std::int64_t before_ns = phases.backward_ns + phases.between_ns + phases.optimizer_ns;
+  const std::array<std::pair<const char*, std::int64_t>, 4> spent = {{
+      {"forward", step.end_ns - step.start_ns - before_ns},
+      {"backward", phases.backward_ns},
+      {"backward to optimizer", phases.between_ns},
+      {"optimizer", phases.optimizer_ns},
+  }};
+  for (const auto& [phase, spent_ns] : spent) phase_s[phase].push_back(seconds(spent_ns));
 }
 
 }  // namespace
@@ -172,13 +186,18 @@ TakenBlock HeldJob::taken(std::int64_t first, std::int64_t steps) const {
   TakenBlock block;
   for (const Turns::Taker& taker : turns_.takers()) {
     TakenSteps process;
+    bool is_known = true;
     process.pid = taker.pid;
     for (const JobPlace& place : places) {
       if (place.pid == taker.pid) process.rank = place.rank;
     }
     for (const TakenStep& step : turns_.steps(taker, first, steps)) {
-      if (step.start_ns > 0) process.step_s.push_back(seconds(step.end_ns - step.start_ns));
+      if (step.start_ns == 0) continue;
+      process.step_s.push_back(seconds(step.end_ns - step.start_ns));
+      is_known = is_known && step.phases.backward_ns >= 0;
+      if (is_known) add_phases(step, process.phase_s);
     }
+    if (!is_known) process.phase_s.clear();
     block.processes.push_back(std::move(process));
   }
   std::stable_sort(block.processes.begin(), block.processes.end(),

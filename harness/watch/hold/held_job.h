@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct TakenSteps {
   std::int64_t pid = 0;
   std::vector<double> step_s;  // from the end of the step before, or from its release; a job's
                                // first step has no beginning and is left out
+  std::map<std::string, std::vector<double>> phase_s;  // of the same steps; empty: not known
 };
 
 struct TakenBlock {

@@ -17,6 +17,8 @@ namespace {
 
 using gate::Arm;
 using ::testing::DoubleEq;
+using ::testing::DoubleNear;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -50,13 +52,15 @@ class MadeUpArms : public ResidentArms {
     record.warmup_step_s.assign(static_cast<std::size_t>(warmup_steps), kStepS);
     record.step_s.assign(static_cast<std::size_t>(steps), kStepS);
     record.ledger.per_step["all_reduce"] = {all_reduces_[arm], 0};
-    record.ranks.emplace_back();
+    for (const double share : {0.2, 0.4}) {
+      record.ranks.emplace_back().phase_s["forward"].assign(record.step_s.size(), share * kStepS);
+    }
     if (arm == fails_ && block >= first_failure_ && block < first_failure_ + failures_) {
       record.status = results::Status::Failed;
       record.reason = "made 0 of 5 steps";
     }
     // Ranks take turns in being the slowest: the maxima add up to more than the time that passed.
-    return {record, 0.9 * kStepS * steps};
+    return {record, 0.9 * kStepS * steps, mean_phases(record.ranks, record.step_s.size())};
   }
 
   void close() override { is_open_.clear(); }
@@ -187,6 +191,9 @@ TEST(GateMeasurement, AStartOpensEveryArmOnceAndTakesItsTurns) {
   const auto steps = static_cast<std::size_t>(settings.passes * row.pass_steps);
   EXPECT_THAT(row.turns[0].of(Arm::Control), SizeIs(steps));
   EXPECT_NEAR(row.turns[0].mean_step_s(Arm::Control), 0.9 * kStepS, 1e-12);
+  EXPECT_THAT(row.turns[0].phase_s.at("forward"),
+              Each(DoubleNear(0.3 * kStepS * static_cast<double>(steps), 1e-12)))
+      << "the mean over ranks";
   EXPECT_THAT(arms.asked(), SizeIs(3 + 4 * 3 * static_cast<std::size_t>(settings.passes)));
 }
 

@@ -70,7 +70,10 @@ TEST(Replay, TooFewTurnsAreABugOfTheCaller) {
 }
 
 TEST(Relabelled, WhoeverHadAPlaceHasItsTurnsUnderAnotherName) {
-  const TurnFamily gate = synthetic_family({});
+  TurnFamily gate = synthetic_family({});
+  for (RowTurns& row : gate.rows) {
+    for (Turn& turn : row.turns) turn.phase_s["forward"] = {1, 2, 3};
+  }
   stats::Random random(3);
   const TurnFamily other = relabelled(gate, random);
   ASSERT_EQ(other.starts.size(), 10U);
@@ -89,6 +92,8 @@ TEST(Relabelled, WhoeverHadAPlaceHasItsTurnsUnderAnotherName) {
         const Arm old_name = gate.starts[start].order[place];
         const Arm new_name = other.starts[start].order[place];
         EXPECT_EQ(is.of(new_name), was.of(old_name)) << "turn " << i << ", place " << place;
+        EXPECT_EQ(is.phase_s.at("forward")[static_cast<std::size_t>(new_name)],
+                  was.phase_s.at("forward")[static_cast<std::size_t>(old_name)]);
         const auto in_turn = std::find(was.order.begin(), was.order.end(), old_name);
         EXPECT_EQ(is.order[static_cast<std::size_t>(in_turn - was.order.begin())], new_name);
         if (old_name != new_name) changed.insert(was.start);

@@ -46,6 +46,7 @@ class GateTest(unittest.TestCase):
             ("rows", SLOWER),
             ("rows", SLOWER, "times"),
             ("rows", SLOWER, "times", "low"),
+            ("rows", SLOWER, "times", "phases", 0),
             ("rows", SLOWER, "times", "low", "effect"),
             ("rows", SLOWER, "times", "low", "p"),
             ("rows", SLOWER, "times", "low", "confirmed"),

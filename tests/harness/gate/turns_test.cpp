@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 TurnFamily sample_family() {
   Turn first{.start = 0, .order = {Arm::Control, Arm::Baseline, Arm::Candidate}, .step_s = {}};
   first.elapsed_s = {0.020, 0.024, 0.028};
+  first.phase_s = {{"backward", {0.015, 0.018, 0.02}}, {"forward", {0.005, 0.006, 0.008}}};
   first.of(Arm::Baseline) = {0.010, 0.011};
   first.of(Arm::Candidate) = {0.012, 0.013};
   first.of(Arm::Control) = {0.014, 0.015};
@@ -55,6 +56,7 @@ TEST(Turns, SurviveJson) {
   EXPECT_EQ(to_json(again), out);
   EXPECT_EQ(again.rows[0].turns[0].of(Arm::Control), (std::vector<double>{0.014, 0.015}));
   EXPECT_EQ(again.rows[0].turns[1].start, 1);
+  EXPECT_EQ(again.rows[0].turns[0].phase_s, sample_family().rows[0].turns[0].phase_s);
   EXPECT_EQ(again.extra_work, 0.03);
   EXPECT_EQ(out["starts"][1],
             (json{{"order", {"candidate", "control", "baseline"}}, {"exchanges_baselines", true}}));
@@ -115,6 +117,10 @@ TEST(Turns, OfATurnAreReadStrictly) {
   }
   EXPECT_THAT(in_turn("elapsed_s", {1, 1}), HasSubstr("one number for each arm"));
   EXPECT_THAT(in_turn("elapsed_s", {1, 0, 1}), HasSubstr("got 0, expected positive numbers"));
+  for (const json& phases : {json{{"forward", {1, 1}}}, json{{"forward", {1, -1, 1}}}}) {
+    EXPECT_THAT(in_turn("phase_s", phases), HasSubstr("one number of at least 0 for each arm"));
+  }
+  EXPECT_THAT(in_turn("phase_s", 1), HasSubstr("expected an object"));
   EXPECT_EQ(in_turn("start", 7), "accepted") << "the row was closed in between";
   EXPECT_THAT(in_turn("start", -1), HasSubstr("turns[1].start': got -1"));
   EXPECT_THAT(in_turn("start", std::int64_t{1} << 40), HasSubstr("a smaller number"));

@@ -281,6 +281,13 @@ TEST(GateVerdict, EveryReasonHasItsSentence) {
   say(unconfirmed);
   unconfirmed.needs_confirmation = true;
   say(unconfirmed);
+  RowDecision in_phases = with_grounds({RowReason::Slower});
+  in_phases.phases = {{"optimizer", 0.04, {0.024, stats::Interval{0.019, 0.03}}, 2e-4},
+                      {"forward", 0.3, {0.005, std::nullopt}, 0.004},
+                      {"backward", 0.6, {0.001, std::nullopt}, 0.3}};
+  say(in_phases);
+  in_phases.phases.erase(in_phases.phases.begin(), in_phases.phases.begin() + 2);
+  say(in_phases);
   RowDecision undecided = with_grounds({RowReason::BetweenLimits});
   undecided.smallest_visible = 0.034;
   undecided.turns_needed = 40;

@@ -4,9 +4,11 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/watcher.h"
@@ -14,7 +16,7 @@
 namespace gradsync::watch {
 namespace {
 
-// The latest by autograd's own numbers.
+// The latest by autograd's own numbers, and what those before them took.
 struct Runs {
   struct Run {
     int graph_task = -1;
@@ -22,9 +24,22 @@ struct Runs {
   };
   std::array<Run, 8> latest;
   std::size_t next = 0;
+  StepPhases phases{};  // of the step that is under way
+  std::int64_t last_end_ns = 0;
   std::mutex mutex;
 };
 constinit Runs runs;
+
+// Adds a run that has ended to the step.
+void close_run(Runs::Run& run) noexcept {
+  if (run.graph_task < 0) return;
+  const Recorder::Extent extent = recorder.extent(run.handle);
+  const bool is_known = extent.end_ns > 0 && runs.phases.backward_ns >= 0;
+  runs.phases.backward_ns =
+      is_known ? runs.phases.backward_ns + extent.end_ns - extent.start_ns : -1;
+  runs.last_end_ns = std::max(runs.last_end_ns, extent.end_ns);
+  run = {};
+}
 
 thread_local int nodes = 0;         // that this thread is in
 thread_local Recorder::Handle run;  // of these
@@ -57,6 +72,7 @@ Recorder::Handle run_of(int graph_task) {
     if (each.graph_task == graph_task) return each.handle;
   }
   Runs::Run& begun = runs.latest[runs.next];
+  close_run(begun);
   begun = {graph_task,
            recorder.begin({.kind = EventKind::Backward, .name = "backward", .bytes = 0})};
   recorder.count(begun.handle, returned_leaves());
@@ -85,6 +101,18 @@ Recorder::Handle enter_node(std::string_view node) {
 void leave_node(Recorder::Handle run) noexcept {
   recorder.end(run);
   --nodes;
+}
+
+StepPhases take_step_phases(Recorder::Handle optimizer) noexcept {
+  const std::lock_guard lock(runs.mutex);
+  for (Runs::Run& each : runs.latest) close_run(each);
+  StepPhases phases = std::exchange(runs.phases, {});
+  const std::int64_t last_end_ns = std::exchange(runs.last_end_ns, 0);
+  const Recorder::Extent extent = recorder.extent(optimizer);
+  if (extent.end_ns == 0) return kPhasesNotKnown;
+  if (last_end_ns > 0) phases.between_ns = extent.start_ns - last_end_ns;
+  phases.optimizer_ns = extent.end_ns - extent.start_ns;
+  return phases;
 }
 
 bool is_at_node() {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "harness/watch/inject/preload/recorder.h"
+#include "harness/watch/inject/preload/turns_file.h"
 
 namespace gradsync::watch {
 
@@ -12,6 +13,10 @@ namespace gradsync::watch {
 Recorder::Handle enter_node(std::string_view node);
 
 void leave_node(Recorder::Handle run) noexcept;
+
+// Returns the phases of the step that ends with this optimizer; its backwards are those since the
+// last call. Not known where one is not recorded, or where there were more than are remembered.
+StepPhases take_step_phases(Recorder::Handle optimizer) noexcept;
 
 // Whether this thread is in a node, or in a hook of one.
 bool is_at_node();

@@ -46,7 +46,7 @@ void Hold::open(const char* directory) noexcept {
   std::snprintf(path_, sizeof path_, "%s/%s", directory, kTurnsFile);
 }
 
-const char* Hold::step_ended() noexcept {
+const char* Hold::step_ended(const StepPhases& phases) noexcept {
   if (is_free_) return nullptr;
   const Locked locked(mutex_);
   if (is_free_) return nullptr;
@@ -55,7 +55,7 @@ const char* Hold::step_ended() noexcept {
     is_free_ = true;
     return fault;
   }
-  note_step();
+  note_step(phases);
   wait_for_turn();
   return nullptr;
 }
@@ -74,10 +74,10 @@ const char* Hold::join() noexcept {
   return nullptr;
 }
 
-void Hold::note_step() noexcept {
+void Hold::note_step(const StepPhases& phases) noexcept {
   const std::int64_t now = now_ns();
   const std::int64_t ended = taker_->ended;
-  taker_->steps[static_cast<std::size_t>(ended) % kKeptSteps] = {start_ns_, now};
+  taker_->steps[static_cast<std::size_t>(ended) % kKeptSteps] = {start_ns_, now, phases};
   start_ns_ = now;
   std::atomic_ref(taker_->ended).store(ended + 1, std::memory_order_release);
 }

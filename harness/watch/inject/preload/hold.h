@@ -22,19 +22,19 @@ class Hold {
   // Turns are taken where DIRECTORY/turns is there at the first step. Call once, before all else.
   void open(const char* directory) noexcept;
 
-  // Notes that this process ended an optimizer step. Returns at once where there are no turns to
-  // take or steps left; else blocks the calling thread, without using the CPU, until more steps are
-  // allowed. Where the holder is gone the process gets SIGTERM, and is held no more. Any thread,
-  // one after the other. Returns a sentence where there are turns but this process cannot take
-  // them; else null.
-  const char* step_ended() noexcept;
+  // Notes that this process ended an optimizer step of these `phases`. Returns at once where there
+  // are no turns to take or steps left; else blocks the calling thread, without using the CPU,
+  // until more steps are allowed. Where the holder is gone the process gets SIGTERM, and is held no
+  // more. Any thread, one after the other. Returns a sentence where there are turns but this
+  // process cannot take them; else null.
+  const char* step_ended(const StepPhases& phases = kPhasesNotKnown) noexcept;
 
   // In a child, right after fork(): it takes a place of its own at its first step.
   void after_fork() noexcept;
 
  private:
   const char* join() noexcept;
-  void note_step() noexcept;
+  void note_step(const StepPhases& phases) noexcept;
   void wait_for_turn() noexcept;
   bool holder_is_gone() const noexcept;
 

@@ -170,6 +170,11 @@ void Recorder::end(Handle handle) noexcept {
   }
 }
 
+Recorder::Extent Recorder::extent(Handle handle) const noexcept {
+  if (handle.record == nullptr || handle.life != life_) return {};
+  return {handle.record->start_ns, std::atomic_ref(handle.record->end_ns).load()};
+}
+
 void Recorder::issued(Handle handle) noexcept {
   if (handle.record == nullptr || handle.life != life_) return;
   const std::int64_t took_ns = now_ns() - handle.record->start_ns;

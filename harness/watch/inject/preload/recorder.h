@@ -55,6 +55,13 @@ class Recorder {
   // Its end, as known so far, is now. Any thread; the latest counts.
   void end(Handle handle) noexcept;
 
+  // An event's begin and end as known so far; both 0 where it is not recorded.
+  struct Extent {
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+  };
+  Extent extent(Handle handle) const noexcept;
+
   // The operator of a collective has returned now; it may still run.
   void issued(Handle handle) noexcept;
 

@@ -14,19 +14,29 @@
 namespace gradsync::watch {
 
 inline constexpr const char* kTurnsFile = "turns";
-inline constexpr char kTurnsMagic[] = "GSTURNS1";  // the digit: version of what follows
+inline constexpr char kTurnsMagic[] = "GSTURNS2";  // the digit: version of what follows
 inline constexpr std::size_t kTurnsMagicBytes = 8;
 
 inline constexpr std::uint32_t kAnySteps = UINT32_MAX;  // allowed: no process is held any more
 // The file keeps so many of the latest steps of a process. Larger: longer blocks, and a larger file
-// (2 MiB).
+// (5 MiB).
 inline constexpr std::size_t kKeptSteps = 2048;
 inline constexpr std::size_t kMostTakers = 64;  // processes of a job on this host
+
+// Where the time of a step went; the rest of it is forward, data and all else.
+struct StepPhases {
+  std::int64_t
+      backward_ns;  // of each of its backwards from the first node to the last; -1: not known
+  std::int64_t between_ns;  // from the last of these nodes to the optimizer
+  std::int64_t optimizer_ns;
+};
+inline constexpr StepPhases kPhasesNotKnown = {-1, 0, 0};
 
 // Times are of CLOCK_MONOTONIC.
 struct TakenStep {
   std::int64_t start_ns;  // when the process was released, or ended the step before; 0: not known
   std::int64_t end_ns;    // of its optimizer
+  StepPhases phases;
 };
 
 // One process of the job.
@@ -44,7 +54,7 @@ struct TurnsTable {
   std::uint32_t unused;
   TurnTaker takers[kMostTakers];
 };
-static_assert(sizeof(TurnTaker) == 16 + 16 * kKeptSteps);
+static_assert(sizeof(TurnTaker) == 16 + 40 * kKeptSteps);
 static_assert(sizeof(TurnsTable) == 24 + kMostTakers * sizeof(TurnTaker));
 
 }  // namespace gradsync::watch

@@ -98,9 +98,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& range) {
 
 // A job can be held where an optimizer's step ends and nothing else is under way on its thread: an
 // optimizer that steps inside of backward would keep back gradients that peers wait for.
-void hold_job() {
+void hold_job(Recorder::Handle optimizer) {
   if (optimizers > 0 || forwards > 0 || is_in_collective() || is_at_node()) return;
-  if (const char* fault = hold.step_ended()) recorder.fault(fault);
+  if (const char* fault = hold.step_ended(take_step_phases(optimizer))) recorder.fault(fault);
 }
 
 void end_optimizer(Recorder::Handle handle) {
@@ -109,7 +109,7 @@ void end_optimizer(Recorder::Handle handle) {
   if (optimizers == 1) write_work_of_step();
   recorder.end(handle);
   --optimizers;
-  hold_job();
+  hold_job(handle);
 }
 
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {

@@ -18,6 +18,7 @@ namespace {
 using test::TemporaryFolder;
 
 using testing::AllOf;
+using testing::DoubleNear;
 using testing::Each;
 using testing::Field;
 using testing::Gt;
@@ -75,6 +76,11 @@ TEST_F(HeldJobTest, TakesBlocksOfSteps) {
   const TakenBlock second = job.run(7);
   for (const TakenSteps& process : second.processes) {
     EXPECT_THAT(process.step_s, AllOf(SizeIs(7), Each(Gt(0))));
+    ASSERT_THAT(process.phase_s, SizeIs(4));
+    EXPECT_THAT(process.phase_s.at("backward"), AllOf(SizeIs(7), Each(DoubleNear(30e-9, 1e-15))));
+    EXPECT_THAT(process.phase_s.at("backward to optimizer"), Each(DoubleNear(20e-9, 1e-15)));
+    EXPECT_THAT(process.phase_s.at("optimizer"), Each(DoubleNear(10e-9, 1e-15)));
+    EXPECT_NEAR(process.phase_s.at("forward")[6], process.step_s[6] - 60e-9, 1e-15);
   }
   EXPECT_EQ(job.ended(), 10);
 }

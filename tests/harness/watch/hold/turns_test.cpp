@@ -155,6 +155,7 @@ TEST(Hold, AStepBeginsWhereTheOneBeforeEndedOrAtItsRelease) {
   EXPECT_LT(steps[0].end_ns, released_ns);
   EXPECT_GE(steps[1].start_ns, released_ns);
   EXPECT_EQ(steps[2].start_ns, steps[1].end_ns);
+  EXPECT_EQ(steps[2].phases.backward_ns, -1) << "nobody said";
   EXPECT_THROW(turns.steps(taker, 0, 4), InternalError);
 }
 
