@@ -1,6 +1,5 @@
-"""Public bugs that made gradients wrong while losses looked right, each as a small job on gloo:
-what it did to the gradient, rebuilt in a few lines, with its address. Others, as they are met, have
-none.
+"""Jobs on gloo whose gradients are wrong, each with what an account says of it, word for word. Most
+public bugs are in tests/bugs/; those here beside them have words or shapes of their own.
 """
 
 import math
@@ -10,7 +9,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import (
     MICRO_BATCHES,
@@ -38,11 +36,6 @@ def unless(is_fixed, wrong):
     return None if is_fixed else wrong
 
 
-def overwrite_shards(model, i, count):
-    for gradient in gradients_of(model):
-        gradient.to_local().zero_()
-
-
 # ---- dropped ---------------------------------------------------------------------------------
 
 
@@ -52,118 +45,6 @@ def overwritten_by_the_last(is_fixed):
     last micro-batch are lost. https://github.com/ServiceNow/Fast-LLM/issues/550
     """
     train_ddp(between=unless(is_fixed, lambda model: model.zero_grad()))
-
-
-@job(
-    off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts in 0.weight, 0.bias"),
-    fixed=Account(),
-)
-def overwritten_but_for_one_layer(is_fixed):
-    """The same where one layer's buffer is its own: that layer is right.
-    https://github.com/ServiceNow/Fast-LLM/pull/551
-    """
-    train_ddp(between=unless(is_fixed, lambda model: model.module[0].zero_grad()))
-
-
-@job(
-    off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"),
-    ranks=4,
-    fixed=Account(),
-)
-def finalized_in_every_micro_batch(is_fixed):
-    """Replicas of shards finish a step's gradient in every micro-batch, and the next one clears it.
-    https://github.com/NVIDIA/Megatron-LM/pull/7186
-    """
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
-    train_sharded(
-        fully_shard(make_model(), mesh=mesh), before_backward=unless(is_fixed, overwrite_shards)
-    )
-
-
-@job(off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"), fixed=Account())
-def every_micro_batch_a_boundary(is_fixed):
-    """Each backward passes for the last of its step, and what is to be read is set anew.
-    https://github.com/allenai/open-instruct/pull/1498
-    """
-    model = make_model()
-    optimizer = sgd(model)
-    for step in batches():
-        kept = []
-        for inputs, targets in step:
-            backward(model, inputs, targets)
-            averaged = [gradient.clone() for gradient in gradients_of(model)]
-            if is_fixed and kept:
-                averaged = [a + b for a, b in zip(kept, averaged, strict=True)]
-            kept = averaged
-            for parameter in model.parameters():
-                parameter.grad = None
-        for parameter, gradient in zip(model.parameters(), averaged, strict=True):
-            parameter.grad = gradient
-        average(model)
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-@job(
-    off(
-        "separate",
-        "rank 0 against rank 1 read different gradients",
-        "ranks have other parameters before step 2",
-    ),
-    fixed=Account(),
-)
-def reduced_before_the_last_is_added(is_fixed):
-    """Ranks reduce what was accumulated before the last micro-batch is, and each adds its own.
-    https://github.com/deepspeedai/DeepSpeed/pull/7985
-    """
-    model = make_model()
-    optimizer = sgd(model)
-    for step in batches():
-        for inputs, targets in step[:-1]:
-            backward(model, inputs, targets)
-        if not is_fixed:
-            average(model)
-        backward(model, *step[-1])
-        if is_fixed:
-            average(model)
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-@job(off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"), fixed=Account())
-def sharded_and_overwritten(is_fixed):
-    """A reduced shard takes the place of the one that was accumulated, as FSDP does with CPU
-    offloading outside of no_sync. https://github.com/instructlab/training/issues/414
-    """
-    train_sharded(fully_shard(make_model()), before_backward=unless(is_fixed, overwrite_shards))
-
-
-@job(
-    off(
-        "separate",
-        "rank 0 against rank 1 read different gradients",
-        "ranks have other parameters before step 2",
-    ),
-    fixed=Account(),
-)
-def reduced_in_the_last_alone(is_fixed):
-    """Ranks reduce what the last micro-batch added, and keep the earlier ones to themselves.
-    https://github.com/pytorch/pytorch/pull/125484
-    """
-    model = make_model()
-    optimizer = sgd(model)
-    for step in batches():
-        for i, (inputs, targets) in enumerate(step):
-            before = [g.clone() for g in gradients_of(model)] if i else []
-            backward(model, inputs, targets)
-        for gradient, earlier in zip(gradients_of(model), before, strict=True):
-            if is_fixed:
-                earlier.zero_()
-            gradient.sub_(earlier)
-            dist.all_reduce(gradient)
-            gradient.div_(dist.get_world_size()).add_(earlier)
-        optimizer.step()
-        optimizer.zero_grad()
 
 
 # ---- amplified -------------------------------------------------------------------------------
@@ -177,15 +58,6 @@ def doubled_in_every_micro_batch(is_fixed):
     train_ddp(between=unless(is_fixed, lambda model: [g.mul_(2) for g in gradients_of(model)]))
 
 
-@job(off("unequal", "micro-batches weigh 1 2 4 8"), fixed=Account())
-def accumulated_gradient_scaled_again(is_fixed):
-    """What was accumulated is divided by the number of ranks before each micro-batch, what is added
-    is not. https://github.com/NVIDIA/Megatron-LM/pull/3023
-    """
-    ranks = dist.get_world_size()
-    train_ddp(between=unless(is_fixed, lambda model: [g.div_(ranks) for g in gradients_of(model)]))
-
-
 @job(off("unequal", "micro-batches weigh 8 4 2 1"), fixed=Account())
 def reduced_again_and_again(is_fixed):
     """The accumulated gradient, and not what was added to it, is summed over ranks behind every
@@ -196,16 +68,6 @@ def reduced_again_and_again(is_fixed):
 
 
 # ---- factors ---------------------------------------------------------------------------------
-
-
-@job(off("groups_differ", "expert.weight, expert.bias weigh 2 x the rest"), fixed=Account())
-def experts_doubled(is_fixed):
-    """Experts' gradients already have every rank's tokens, and are not divided by the ranks.
-    https://github.com/pytorch/pytorch/issues/160285
-    https://github.com/pytorch/torchtitan/pull/1551
-    https://github.com/databricks/megablocks/pull/20
-    """
-    train_experts(1 / dist.get_world_size() if is_fixed else 1)
 
 
 @job(off("groups_differ", "expert.weight, expert.bias weigh 2 x the rest"), fixed=Account())
@@ -235,17 +97,6 @@ def experts_divided_by_their_own_group(is_fixed):
     train_experts(1 / 4 if is_fixed else 1 / 2, expert_ranks=2)
 
 
-@job(Account(also="all weigh 0.5 x what the loss says"), ranks=4, fixed=Account())
-def divide_factor_of_a_mesh(is_fixed):
-    """A divide factor that is taken for the sharding ranks alone: on a mesh of replicas and shards
-    gradients are too small by the number of replicas. https://github.com/pytorch/pytorch/issues/155903
-    """
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
-    model = fully_shard(make_model(), mesh=mesh)
-    halve = unless(is_fixed, lambda model: [g.to_local().div_(2) for g in gradients_of(model)])
-    train_sharded(model, before_step=halve)
-
-
 @job(off("zero", "the gradient that the optimizer reads is 0 in 0.bias"), fixed=Account())
 def a_small_parameter_reads_zero(is_fixed):
     """One small parameter's gradient is 0 while the rest is right.
@@ -255,31 +106,6 @@ def a_small_parameter_reads_zero(is_fixed):
 
 
 # ---- groups and ranks ------------------------------------------------------------------------
-
-
-@job(
-    off(
-        "separate",
-        "rank 0 against rank 1 read different gradients",
-        "ranks have other parameters before step 2",
-    ),
-    fixed=Account(),
-)
-def scales_of_their_own(is_fixed):
-    """Each rank's gradient scaler has another scale: gradients are averaged as they are scaled, and
-    each rank divides by its own. https://github.com/pytorch/pytorch/issues/136009
-    """
-    model = DistributedDataParallel(make_model())
-    optimizer = sgd(model)
-    scaler = torch.amp.GradScaler(
-        "cpu", init_scale=2.0 ** (10 + (0 if is_fixed else dist.get_rank()))
-    )
-    for step in batches():
-        for inputs, targets in step:
-            scaler.scale(mse_loss(model(inputs), targets)).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
 
 
 @job(
