@@ -186,9 +186,16 @@ def command_of(name, seed, row, place):
     return [*gate, "--baseline", sides[0], "--candidate", sides[1], *options], calibrated
 
 
+def longer_in(times, settings):
+    """Returns the phases that the gate named as longer; None where it did not test them."""
+    tested = [phase for phase in times["phases"] if phase["p"] is not None]
+    level = settings["alpha"] * settings["confirmation_factor"]
+    return [phase["phase"] for phase in tested if phase["p"] <= level] if tested else None
+
+
 def verdicts_of(report, row):
-    """Returns verdict, reason and effect of each row that has times, the slowed row's name, and the
-    rows that the gate called slower or different."""
+    """Returns verdict, reason and effect of each row that has times, the slowed row's name, the
+    rows that the gate called slower or different, and the phases that it named in each of them."""
     times = {entry["name"]: entry["times"] for entry in report["rows"] if entry["times"]}
     flagged = [entry["name"] for entry in report["rows"] if entry["verdict"] == "regression"]
     slowed = None
@@ -201,6 +208,9 @@ def verdicts_of(report, row):
         "reasons": {name: row["reason"] for name, row in times.items()},
         "effects": {name: row["low"] and row["low"]["effect"] for name, row in times.items()},
         "flagged": flagged,
+        "longer_in": {
+            name: longer_in(times[name], report["settings"]) for name in flagged if name in times
+        },
         "slowed": slowed,
     }
 

@@ -57,6 +57,21 @@ def has_passed(gate):
     return gate["verdicts"][gate["slowed"]] == "pass"
 
 
+def phase_words(gates):
+    """Returns a sentence on the phases that were named in slowed rows; none where none was tested.
+    Builds get their work in the phase "optimizer" (harness/run/extra_work.h)."""
+    named = [gate.get("longer_in", {}).get(gate["slowed"]) for gate in gates]
+    named = [phases for phases in named if phases is not None]
+    if not named:
+        return ""
+    right = sum(phases == ["optimizer"] for phases in named)
+    wrong = sum(any(phase != "optimizer" for phase in phases) for phases in named)
+    return (
+        f" Work is added in the phase optimizer: {right} of {len(named)} slowed rows whose phases "
+        f"were tested name it and no other, {wrong} name another one."
+    )
+
+
 def row_of(name, gates):
     """Returns a kind's row of the table. The candidate of commands is one row: what is slowed."""
     kind = campaign.KINDS[name]
@@ -86,6 +101,7 @@ def lines_of(gates):
         f"{'; '.join(hosts)}. Each counts once; intervals are exact 95 % intervals. A false alarm "
         "is a row that is reported and was not slowed, whatever the gate's verdict."
     )
+    said += phase_words(kept)
     if left_out := len(gates) - len(kept):
         said += f" {texts.counted(left_out, 'gate')} left out: others used the machine meanwhile."
     return [
