@@ -106,8 +106,6 @@ def lines_of(gates):
         said += f" {texts.counted(left_out, 'gate')} left out: others used the machine meanwhile."
     return [
         "",
-        "### Measured gates",
-        "",
         texts.wrapped(said),
         "",
         *summary.markdown(rows).split("\n"),
