@@ -293,4 +293,9 @@ bool is_exchanged(const ParameterFate& of, const RankEvents& rank) {
   });
 }
 
+bool is_kept_equal(const ParameterFate& of, const RankEvents& rank) {
+  return of.fate == Fate::Equal && of.parameter->owner != Owner::Buffer &&
+         (of.parameter->owner == Owner::Wrapper || is_exchanged(of, rank));
+}
+
 }  // namespace gradsync::watch

@@ -44,6 +44,9 @@ bool is_of(const ParameterFate& of, const Exchange::Member& member);
 // Returns whether the job exchanges this parameter, or its gradient, by hand; in its first steps.
 bool is_exchanged(const ParameterFate& of, const RankEvents& rank);
 
+// Returns whether ranks keep it equal: by a wrapper, or by hand.
+bool is_kept_equal(const ParameterFate& of, const RankEvents& rank);
+
 // Returns the exchanges of a step by hand, of the lowest rank, that change nothing: of gradients
 // that wrappers reduce, and had made equal on all ranks before. In order of their lines.
 std::vector<const Exchange*> exchanges_of_equals(std::span<const RankEvents* const> ranks);

@@ -68,6 +68,7 @@ constexpr auto fields_of(const TrackedOptimizer*) {
   return std::tuple{field("name", &TrackedOptimizer::name),
                     field("file", &TrackedOptimizer::file).later(),
                     field("line", &TrackedOptimizer::line).later().at_least(0),
+                    field("gone_before", &TrackedOptimizer::gone_before).later().at_least(0),
                     field("hardware", &TrackedOptimizer::hardware),
                     field("parameters", &TrackedOptimizer::parameters)};
 }

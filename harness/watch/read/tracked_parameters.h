@@ -5,7 +5,7 @@
 //
 //   {"kind": "parameters", "object": 1, "name": "SGD",    of an optimizer, in the order in which
 //    "file": "train.py", "line": 31,                      they are made; again for what is added
-//    "hardware": "NVIDIA H100", "parameters": [
+//    "gone_before": 0, "hardware": "NVIDIA H100", "parameters": [
 //      {"index": 4, "name": "proxies", "elements": 320,
 //       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": "",
 //       "meant": "hooked", "hook_file": "train.py", "hook_line": 25}]}   of some alone
@@ -74,6 +74,8 @@ struct TrackedOptimizer {
   std::string name;  // "SGD"
   std::string file;  // where the job made it; "": not known
   int line = 0;
+  // Of those that the job made at this line, so many had stepped and were gone when it was made.
+  int gone_before = 0;
   std::string hardware;  // on which it computes; "": not known
   std::vector<TrackedParameter> parameters;
   std::vector<HashLook> looks;

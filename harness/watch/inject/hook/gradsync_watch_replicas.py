@@ -8,6 +8,7 @@ or next to nothing; and at the end. Ranks look at the same steps but for that sh
 alone has is not compared.
 """
 
+import collections
 import itertools
 import math
 import time
@@ -57,6 +58,10 @@ class Tracked:
         return all(end is not None and end._version == version for end, version in ends)
 
 
+def line_of(place):
+    return place.get("file"), place.get("line")
+
+
 def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
 
@@ -65,7 +70,9 @@ class Replicas:
     def __init__(self):
         self.optimizers = weakref.WeakKeyDictionary()  # to Tracked
         self.numbers = itertools.count(1)
-        self.places = weakref.WeakKeyDictionary()  # of optimizers: where the job made each
+        # Of optimizers: where the job made each, and how many of that line were gone by then.
+        self.places = weakref.WeakKeyDictionary()
+        self.gone = collections.Counter()  # optimizers that stepped, by the line that made them
         self.began, self.spent = None, 0.0
         self.is_exchanged = False  # by hand, since the last step of any optimizer
         self.exchanged_steps, self.exchanges = 0, 0  # of these steps, those that ask for a look
@@ -75,9 +82,19 @@ class Replicas:
     def tracked(self, optimizer):
         if optimizer not in self.optimizers:
             tracked = self.optimizers[optimizer] = Tracked(next(self.numbers))
+            line = line_of(self.places.get(optimizer, {}))
             # Before it is gone, or the process ends: its parameters are there still.
-            weakref.finalize(optimizer, recording.guarded(self.look_last), tracked)
+            weakref.finalize(optimizer, recording.guarded(self.see_gone), tracked, line)
         return self.optimizers[optimizer]
+
+    def see_made(self, optimizer):
+        place = recording.call_site()
+        self.places[optimizer] = place | {"gone_before": self.gone[line_of(place)]}
+        self.tracked(optimizer)  # whose number is by the order in which they are made
+
+    def see_gone(self, tracked, line):
+        self.look_last(tracked)
+        self.gone[line] += tracked.steps > 0
 
     def before_step(self, optimizer):
         tracked = self.tracked(optimizer)
@@ -237,8 +254,7 @@ replicas = Replicas()
 
 @recording.guarded
 def made_optimizer(optimizer):
-    replicas.places[optimizer] = recording.call_site()
-    replicas.tracked(optimizer)  # whose number is by the order in which they are made
+    replicas.see_made(optimizer)
 
 
 @recording.guarded

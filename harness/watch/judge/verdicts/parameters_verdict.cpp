@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 #include "harness/watch/judge/verdicts/meant.h"
+#include "harness/watch/judge/verdicts/passing_copies.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
@@ -30,6 +32,7 @@ struct Job {
   bool averages_by_hand = false;      // enough for gradients or parameters
   bool has_replicas = false;          // some parameter is kept equal
   bool reduces_in_each_step = false;  // by hand
+  std::set<std::int64_t> passing;     // optimizers of copies that each rank trains by itself
 };
 
 bool has_part_of(const Group& group) {
@@ -65,17 +68,15 @@ Job::Job(const std::vector<Examined>& ranks, const Verdict& first)
       averages_by_hand(watch::averages_by_hand(rank, steps)),
       reduces_in_each_step(first.kind == VerdictKind::OncePerStep && first.numbers.steps == 0 &&
                            !has_event(rank, EventKind::Wrap)) {
-  const auto is_kept_equal = [&](const ParameterFate& of) {
-    return of.fate == Fate::Equal && of.parameter->owner != Owner::Buffer &&
-           (of.parameter->owner == Owner::Wrapper || is_exchanged(of, rank));
-  };
   const auto is_sharded = [](const auto& optimizer) {
     return std::ranges::any_of(optimizer.second.parameters, [](const TrackedParameter& parameter) {
       return parameter.owner == Owner::Shard;
     });
   };
-  has_replicas =
-      std::ranges::any_of(fates, is_kept_equal) || std::ranges::any_of(rank.optimizers, is_sharded);
+  has_replicas = std::ranges::any_of(
+                     fates, [&](const ParameterFate& of) { return is_kept_equal(of, rank); }) ||
+                 std::ranges::any_of(rank.optimizers, is_sharded);
+  passing = optimizers_of_passing_copies(fates, rank);
 }
 
 Event event_at(const std::string& file, int line) {
@@ -218,6 +219,7 @@ bool begins_equal(const ParameterFate& of, const RankEvents& rank) {
 std::vector<Verdict> drifts_of(const Job& job) {
   std::map<Cause, std::vector<const ParameterFate*>> by_cause;
   for (const ParameterFate& of : job.fates) {
+    if (job.passing.contains(of.object)) continue;
     const bool drifts = of.fate == Fate::Drifts && of.parameter->owner != Owner::Buffer;
     if (drifts) by_cause[cause_of(of, job.rank)].push_back(&of);
     const bool is_apart = of.fate == Fate::Own && of.is_never_equal;

@@ -283,6 +283,21 @@ class LookTest(unittest.TestCase):
         self.assertEqual(written["samples"], {"0": [1.0, 1.0]})
 
 
+class MadeTest(unittest.TestCase):
+    def test_those_of_a_line_that_are_gone_are_counted(self):
+        watched, counts = replicas.Replicas(), []
+        self.enterContext(mock.patch.object(recording, "writer"))
+        self.enterContext(mock.patch.object(replicas, "replicas", watched))
+        for steps in (1, 0, 1, 1):
+            optimizer = torch.optim.SGD([drawn(3)], lr=0.1)
+            replicas.made_optimizer(optimizer)
+            watched.tracked(optimizer).steps = steps
+            counts.append(watched.places[optimizer]["gone_before"])
+        self.assertEqual(counts, [0, 1, 1, 2])
+        replicas.made_optimizer(optimizer)
+        self.assertEqual(watched.places[optimizer]["gone_before"], 0)  # of another line
+
+
 class ExchangesTest(unittest.TestCase):
     def setUp(self):
         model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 3))

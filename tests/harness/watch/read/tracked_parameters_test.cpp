@@ -22,7 +22,7 @@ std::string parameters_line(const std::string& name, int index, const std::strin
   return R"({"kind":"parameters","object":1,"name":"SGD","hardware":"CPU","parameters":[{"index":)" +
          std::to_string(index) + R"(,"name":")" + name +
          R"(","elements":320,"is_whole":true,"is_constant":false,"owner":")" + owner +
-         R"(","model":0,"group":""}],"file":"train.py","line":31})"
+         R"(","model":0,"group":""}],"file":"train.py","line":31,"gone_before":2})"
          "\n";
 }
 
@@ -37,6 +37,7 @@ TEST(TrackedParameters, AreReadWithTheirOwnersAndHashes) {
   const TrackedOptimizer& optimizer = events.optimizers.at(1);
   EXPECT_EQ(optimizer.name, "SGD");
   EXPECT_EQ(optimizer.line, 31);
+  EXPECT_EQ(optimizer.gone_before, 2);
   ASSERT_THAT(optimizer.parameters, SizeIs(2)) << "those that were added later, too";
   EXPECT_EQ(optimizer.parameters[0].name, "proxies");
   EXPECT_EQ(optimizer.parameters[0].owner, Owner::None);

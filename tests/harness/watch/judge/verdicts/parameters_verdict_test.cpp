@@ -1,6 +1,7 @@
-// Covers: meant.cpp, replicas.cpp.
+// Covers: meant.cpp, passing_copies.cpp, replicas.cpp.
 #include "harness/watch/judge/verdicts/parameters_verdict.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "harness/watch/judge/replicas.h"
@@ -79,6 +80,13 @@ class TrackedJob {
     routes_ = true;
     return *this;
   }
+  // Other optimizers of one line, one after the other: each begins with one of these values, and
+  // ranks go on from it with their own.
+  TrackedJob& adapting(const std::vector<std::string>& values, bool are_dropped = true) {
+    adapted_ = values;
+    are_dropped_ = are_dropped;
+    return *this;
+  }
   TrackedJob& of_some() {  // of more ranks, two of which communicate
     world_size_ = 4;
     return *this;
@@ -105,6 +113,7 @@ class TrackedJob {
     optimizer.line = 31;
     optimizer.hardware = hardware_.at(static_cast<std::size_t>(rank));
     for (std::size_t i = 0; i < made_.size(); ++i) add(optimizer, i, rank);
+    for (std::size_t i = 0; i < adapted_.size(); ++i) add_adapted(events, i, rank);
     for (std::size_t step = 0; step < exchanged_.size(); ++step) {
       events.exchanges.push_back({.name = "all_reduce",
                                   .what = moves_,
@@ -165,6 +174,21 @@ class TrackedJob {
     }
   }
 
+  void add_adapted(RankEvents& events, std::size_t number, int rank) const {
+    TrackedOptimizer& optimizer = events.optimizers[static_cast<std::int64_t>(number) + 2];
+    optimizer.name = "SGD";
+    optimizer.file = "/home/someone/train.py";
+    optimizer.line = 50;
+    // The name of the one before goes to the next one once that is made.
+    if (are_dropped_ && number > 0) optimizer.gone_before = static_cast<int>(number) - 1;
+    TrackedParameter& copy = optimizer.parameters.emplace_back();
+    copy.name = "copy";
+    copy.elements = 320;
+    copy.is_whole = true;
+    look_at(optimizer, 0).values["0"] = adapted_[number];
+    look_at(optimizer, 1).values["0"] = fmt::format("{} of rank {}", adapted_[number], rank);
+  }
+
   static HashLook& look_at(TrackedOptimizer& optimizer, std::int64_t step) {
     for (HashLook& look : optimizer.looks) {
       if (look.step == step) return look;
@@ -181,6 +205,8 @@ class TrackedJob {
   Exchange::What moves_ = Exchange::What::Gradient;
   int reduced_ = 0;
   bool routes_ = false;
+  std::vector<std::string> adapted_;
+  bool are_dropped_ = false;
   int world_size_ = kRanks;
 };
 
@@ -293,6 +319,27 @@ TEST(ParametersVerdict, WithoutAReplicaNobodyIsAccused) {
   EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::ReplicasDrift));
   EXPECT_FALSE(verdicts.back().fails);
   EXPECT_THAT(verdicts.back().why, IsEmpty());
+}
+
+TEST(ParametersVerdict, CopiesThatEachRankTrainsForAWhileAreNotAccused) {
+  const auto job = [] { return TrackedJob().with(equal("a")); };  // of values a, b, c and d
+  const std::vector<std::string> copies{"a", "a", "b", "z", "c"};
+  EXPECT_THAT(kinds(job().adapting(copies).verdicts()), ElementsAre(VerdictKind::OncePerStep));
+  for (TrackedJob other : {
+           job().adapting(copies, false),              // an ensemble
+           job().adapting({"a", "b", "c", "d"}),       // two were gone when the last one was made
+           job().adapting({"x", "y", "z", "a", "b"}),  // folds, some of which begin alike
+           job().adapting({"a", "a", "b", "a of rank 0", "c"})  // one that goes on
+       }) {
+    const Verdict drift = other.verdicts().front();
+    EXPECT_EQ(drift.cause, Cause::InNoWrapper);
+    EXPECT_TRUE(drift.fails);
+    EXPECT_EQ(drift.change->line, 50);
+  }
+  const Verdict of_model =
+      job().with(drifting("b", Owner::None)).adapting(copies).verdicts().front();
+  EXPECT_TRUE(of_model.fails);
+  EXPECT_THAT(of_model.numbers.parameters, ElementsAre("`b`"));
 }
 
 TEST(ParametersVerdict, ExpertsThatBeganAlikeAreNotAccused) {
