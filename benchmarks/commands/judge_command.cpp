@@ -23,12 +23,6 @@ struct JudgeOptions {
   bool fail_on_excess = false;
 };
 
-// With --fail-on-excess, a job that cannot be judged must not pass for a good one.
-ExitStatus status_of_judged(const watch::Watched& watched) {
-  if (watch::has_excess(watched)) return ExitStatus::Regression;
-  return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
-}
-
 ExitStatus judge(const JudgeOptions& options) {
   const watch::Watched watched = watch::summarize(watch::read_foreign_job(options.files));
   if (!options.json.empty()) {
@@ -38,7 +32,7 @@ ExitStatus judge(const JudgeOptions& options) {
     results::write_atomically(
         options.html, watch::watch_html(watched, fmt::format("{}", fmt::join(options.files, " "))));
   }
-  const ExitStatus status = status_of_judged(watched);
+  const ExitStatus status = watch::gate_status(watched);
   if (!options.quiet || status != ExitStatus::Ok) {
     std::cout << watch::watch_page(watched) << std::flush;
   }

@@ -236,10 +236,9 @@ class Watcher {
     if (options_.account && !watched.account) {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }
-    const bool is_excessive =
-        watch::has_excess(watched) || (watched.account && account::is_off(*watched.account));
-    const ExitStatus status = status_of(watched, is_excessive);
-    if (!options_.quiet || is_excessive || status != ExitStatus::Ok) {
+    const ExitStatus found = watch::gate_status(watched);
+    const ExitStatus status = options_.fail_on_excess ? found : ExitStatus::Ok;
+    if (!options_.quiet || found == ExitStatus::Regression || status != ExitStatus::Ok) {
       log::info(watch::watch_page(watched));
     }
     if (!options_.json.empty()) {
@@ -254,13 +253,6 @@ class Watcher {
       results::write_atomically(options_.trace, watch::watch_trace(seen.ranks).dump() + "\n");
     }
     return status;
-  }
-
-  // With --fail-on-excess, a job of which nothing was judged must not pass for a good one.
-  ExitStatus status_of(const watch::Watched& watched, bool is_excessive) const {
-    if (!options_.fail_on_excess) return ExitStatus::Ok;
-    if (is_excessive) return ExitStatus::Regression;
-    return watch::was_judged(watched) ? ExitStatus::Ok : ExitStatus::Unfit;
   }
 
   // With --fail-on-excess, an unwatched job must not pass for a good one.
@@ -338,7 +330,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_flag(
       "--fail-on-excess", options->fail_on_excess,
       "Exit with 1 where the job succeeds but synchronizes more than it should, or its "
-      "account is off, and with 4 where nothing was judged");
+      "account is off, and with 4 where nothing was judged, or an account is lost");
   command->add_flag("--prepare", options->prepare,
                     "Build what a job with the torch of --python is watched with, print where it "
                     "is, run nothing");

@@ -86,7 +86,8 @@ constexpr auto fields_of(const AccountVerdict*) {
 }
 
 constexpr auto fields_of(const GradientAccount*) {
-  return std::tuple{GRADSYNC_FIELDS(GradientAccount, steps, alike, shown, verdicts, faults)};
+  return std::tuple{GRADSYNC_FIELDS(GradientAccount, steps, alike, shown, verdicts, faults),
+                    field("lost", &GradientAccount::lost).later()};
 }
 
 }  // namespace gradsync::account

@@ -54,6 +54,7 @@ struct SeenBeside {
   bool exchanges_activations = false;
   std::int64_t between_bytes = 0;     // the most in a step, in neither forward nor backward
   std::vector<std::string> own = {};  // parameters that the job marks as each rank's
+  std::vector<int> stepped = {};      // ranks whose optimizers stepped
 };
 
 // Returns whether two factors of gradients count as the same: within 0.5 %.
@@ -75,6 +76,7 @@ struct GradientAccount {
   StepAccount shown;
   std::vector<AccountVerdict> verdicts;  // on that step, one at least; then on other kinds of steps
   std::vector<std::string> faults;       // what could not be recorded
+  std::vector<int> lost;                 // ranks that stepped, and left no account that can be read
 };
 
 // Returns it: the step that is shown is the first of those with the commonest verdict. Steps of
@@ -82,6 +84,8 @@ struct GradientAccount {
 // the steps are, or a kind of steps is that cannot be meant (job_account.cpp).
 GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside = {});
 
+// Returns the first verdict that is off; null: none is.
+const AccountVerdict* first_off(const GradientAccount& account);
 bool is_off(const GradientAccount& account);
 
 }  // namespace gradsync::account

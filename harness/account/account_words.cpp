@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/account/weight_words.h"
+
 namespace gradsync::account {
 namespace {
 
@@ -31,6 +33,10 @@ std::string library_text(const std::string& inside, int line) {
   std::string text = inside;
   if (const auto slash = text.find('/'); slash != std::string::npos) text.replace(slash, 1, ", ");
   return fmt::format("{} line {}", text, line);
+}
+
+std::string lost_text(const std::vector<int>& ranks) {
+  return ranks_text(ranks) + " left no account that can be read";
 }
 
 std::string cleared_text(const std::vector<GradientCall>& calls, int lost) {

@@ -29,6 +29,9 @@ std::string clipped_text(const std::vector<GradientCall>& calls);
 std::string shards_text(const std::vector<ShardFactor>& shards, bool are_clipped);
 std::string shards_clipped_text(const std::vector<GradientCall>& calls);
 
+// "ranks 0 and 1 left no account that can be read"
+std::string lost_text(const std::vector<int>& ranks);
+
 // Why a rank may count for nothing in a job that sends activations.
 inline constexpr const char* kOtherParts = "ranks may have other parts of one model";
 

@@ -281,9 +281,20 @@ void excuse_own_parameters(AccountVerdict& verdict, const StepAccount& step) {
   verdict.why = kOwnParameters;
 }
 
-}  // namespace
+// Of these ranks, those that left no step.
+std::vector<int> lost_of(const std::vector<int>& stepped,
+                         const std::vector<AccountRecords>& records) {
+  std::vector<int> lost;
+  std::ranges::copy_if(stepped, std::back_inserter(lost), [&](int rank) {
+    return std::ranges::none_of(records, [&](const AccountRecords& process) {
+      return process.rank == rank && !process.steps.empty();
+    });
+  });
+  return lost;
+}
 
-GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside) {
+GradientAccount account_of_steps(const std::vector<AccountRecords>& ranks,
+                                 const SeenBeside& beside) {
   GradientAccount account;
   for (const AccountRecords& process : ranks) {
     account.faults.insert(account.faults.end(), process.faults.begin(), process.faults.end());
@@ -331,9 +342,25 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenB
   return account;
 }
 
+}  // namespace
+
+GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside) {
+  GradientAccount account = account_of_steps(ranks, beside);
+  account.lost = lost_of(beside.stepped, ranks);
+  AccountVerdict& first = account.verdicts.front();
+  if (!account.lost.empty() && first.kind == AccountKind::Unknown) {
+    first.sentence = lost_text(account.lost);
+  }
+  return account;
+}
+
+const AccountVerdict* first_off(const GradientAccount& account) {
+  const auto off = std::ranges::find_if(account.verdicts, &AccountVerdict::is_off);
+  return off == account.verdicts.end() ? nullptr : &*off;
+}
+
 bool is_off(const GradientAccount& account) {
-  return std::any_of(account.verdicts.begin(), account.verdicts.end(),
-                     [](const AccountVerdict& verdict) { return verdict.is_off; });
+  return first_off(account) != nullptr;
 }
 
 }  // namespace gradsync::account

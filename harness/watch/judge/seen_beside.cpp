@@ -84,6 +84,12 @@ std::vector<std::string> marked_as_own(const RankEvents& rank) {
   return names;
 }
 
+bool has_stepped(const RankEvents& rank) {
+  return std::ranges::any_of(rank.events, [](const Event& event) {
+    return event.kind == EventKind::OptimizerStep && !has_word(event, "skipped");
+  });
+}
+
 }  // namespace
 
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
@@ -94,6 +100,7 @@ account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
   }
   for (const RankEvents* process : training_processes(processes)) {
     beside.own = marked_as_own(*process);
+    if (process->rank >= 0 && has_stepped(*process)) beside.stepped.push_back(process->rank);
     const Steps all = cut_into_steps(process->events);
     const std::vector<Step>& steps = all.steps;
     beside.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);

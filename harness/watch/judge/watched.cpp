@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "harness/account/account_words.h"
 #include "harness/paper/words.h"
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
@@ -266,12 +267,20 @@ Watched summarize(const std::vector<RankEvents>& processes) {
 
 void add_account(Watched& watched, std::optional<account::GradientAccount> account) {
   watched.account = std::move(account);
+  if (!watched.account) return;
   Verdict& first = watched.verdicts.front();
   const bool denies =
       first.fails && (first.kind == VerdictKind::Never || first.kind == VerdictKind::TooEarly);
-  if (!watched.account || !denies || !all_read_all(*watched.account)) return;
-  first = not_recognised(Cause::AccountDisagrees, {.given = first.sentence});
-  if (watched.typical) claim_no_excess(*watched.typical);
+  if (denies && all_read_all(*watched.account)) {
+    first = not_recognised(Cause::AccountDisagrees, {.given = first.sentence});
+    if (watched.typical) claim_no_excess(*watched.typical);
+  }
+  if (has_excess(watched)) return;
+  if (const auto* off = account::first_off(*watched.account)) {
+    say_account(first, "fails", off->sentence);
+  } else if (!watched.account->lost.empty()) {
+    say_account(first, "is lost", account::lost_text(watched.account->lost));
+  }
 }
 
 bool knows_what_is_enough(const Watched& watched) {
@@ -287,6 +296,13 @@ bool was_judged(const Watched& watched) {
 bool has_excess(const Watched& watched) {
   return std::any_of(watched.verdicts.begin(), watched.verdicts.end(),
                      [](const Verdict& verdict) { return verdict.fails; });
+}
+
+ExitStatus gate_status(const Watched& watched) {
+  const auto& account = watched.account;
+  if (has_excess(watched) || (account && is_off(*account))) return ExitStatus::Regression;
+  const bool is_lost = account && !account->lost.empty();
+  return was_judged(watched) && !is_lost ? ExitStatus::Ok : ExitStatus::Unfit;
 }
 
 }  // namespace gradsync::watch

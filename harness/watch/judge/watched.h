@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/account/account_verdict.h"
+#include "harness/base/errors.h"
 #include "harness/watch/judge/axes.h"
 #include "harness/watch/judge/flags.h"
 #include "harness/watch/judge/on_gpu.h"
@@ -76,7 +77,7 @@ Watched summarize(const std::vector<RankEvents>& processes);
 
 // Adds the account of the same job. Counts may say that no rank's gradients reach the others, and
 // the account that every rank reads all of them: one of the two is wrong then, and the job is not
-// recognised.
+// recognised. Where no verdict fails, the first one says that the account does, or that it is lost.
 void add_account(Watched& watched, std::optional<account::GradientAccount> account);
 
 // Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
@@ -85,8 +86,12 @@ bool knows_what_is_enough(const Watched& watched);
 // Returns whether anything was judged: else who wants to fail on excess has no reason to pass it.
 bool was_judged(const Watched& watched);
 
-// Returns whether `--fail-on-excess` fails the job: it certainly synchronizes more often than
-// needed, or never.
+// Returns whether a verdict fails the job: it certainly synchronizes more often than needed, or
+// never.
 bool has_excess(const Watched& watched);
+
+// Returns the exit status under `--fail-on-excess`: Regression where a verdict or the account
+// fails, Unfit where nothing was judged, or the account of a rank is lost.
+ExitStatus gate_status(const Watched& watched);
 
 }  // namespace gradsync::watch

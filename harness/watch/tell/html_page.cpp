@@ -36,6 +36,15 @@ Standing standing_of(const Verdict& verdict) {
   }
 }
 
+// The first verdict says what the account comes to, where no verdict fails.
+Standing standing_of_first(const Watched& watched) {
+  const auto& account = watched.account;
+  if (has_excess(watched) || !account) return standing_of(watched.verdicts.front());
+  if (is_off(*account)) return {Tone::Bad, "to be changed"};
+  if (!account->lost.empty()) return {Tone::None, "not recognised"};
+  return standing_of(watched.verdicts.front());
+}
+
 std::string sentence_of(std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
   return text + ".";
@@ -75,7 +84,7 @@ std::string seen_of(const Watched& watched) {
 
 std::string lead_of(const Watched& watched) {
   const Verdict& first = watched.verdicts.front();
-  const Standing standing = standing_of(first);
+  const Standing standing = standing_of_first(watched);
   return html::element("p", html::badge(standing.tone, standing.words)) + "\n" +
          html::element("p", html::escaped(cast_line(watched)) + ".", html::css_class("lead")) +
          "\n" + grounds_of(first) + seen_of(watched);

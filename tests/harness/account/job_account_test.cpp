@@ -62,6 +62,19 @@ TEST(JobAccount, AWindowThatIsDroppedIsOffHoweverRareItIs) {
   test::expect_phrases("account", {dropped.sentence});
 }
 
+TEST(JobAccount, ARankThatSteppedAndLeftNoAccountIsNamed) {
+  Records records = MadeAccount{}.records();
+  records[1] = {};
+  records[1].faults = {"its file cannot be read"};
+  const auto account = account_of(records, {.cleared = {}, .stepped = {0, 1}});
+  EXPECT_EQ(account.lost, std::vector{1});
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Unknown);
+  test::expect_phrases("account", {account.verdicts.front().sentence});
+  EXPECT_TRUE(account_of(records, {.cleared = {}, .stepped = {0}}).lost.empty())
+      << "it may be on another host";
+  EXPECT_TRUE(account_of(MadeAccount{}.records(), {.cleared = {}, .stepped = {0, 1}}).lost.empty());
+}
+
 TEST(JobAccount, StepsThatWereNotAccountedMayShowThatWindowsAreDropped) {
   const Records records = usual_and(dropping(2));
   EXPECT_FALSE(is_off(account_of(records)));

@@ -13,6 +13,8 @@ namespace {
 
 using text::counted;
 
+constexpr std::string_view kGood = ": good";
+
 // "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step (1 is
 // enough)"
 std::string how_often(const VerdictNumbers& numbers) {
@@ -90,7 +92,7 @@ std::string averaged_sentence(const VerdictNumbers& numbers) {
 }
 
 std::string once_sentence(const VerdictNumbers& numbers) {
-  if (numbers.steps == 0) return "synchronizes once per optimizer step: good";
+  if (numbers.steps == 0) return fmt::format("synchronizes once per optimizer step{}", kGood);
   return fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
                      numbers.steps, counted(numbers.of_steps, "step", "steps"));
 }
@@ -128,7 +130,7 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           "come a step late",
           numbers.behind_the_last, numbers.micro_batches);
     case VerdictKind::ReplicasOncePerStep:
-      return "replicas are synchronized once per step: good";
+      return fmt::format("replicas are synchronized once per step{}", kGood);
     case VerdictKind::ReplicasDrift:
       return drift_sentence(numbers);
     case VerdictKind::ReducedTwice:
@@ -197,6 +199,13 @@ Verdict told(VerdictKind kind, const VerdictNumbers& numbers) {
   verdict.numbers = numbers;
   verdict.sentence = sentence_of(kind, numbers);
   return verdict;
+}
+
+void say_account(Verdict& verdict, const char* outcome, const std::string& why) {
+  std::string& said = verdict.sentence;
+  if (said.ends_with(kGood)) said.resize(said.size() - kGood.size());
+  said += fmt::format(", but its account {}", outcome);
+  if (verdict.why.empty()) verdict.why = why;
 }
 
 void say_inside(Verdict& verdict, const Event& forward) {

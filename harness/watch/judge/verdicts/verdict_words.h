@@ -44,6 +44,10 @@ void explain(Verdict& verdict, Cause cause, const Grounds& grounds = {});
 
 // Returns the verdict with the sentence for its numbers.
 Verdict told(VerdictKind kind, const VerdictNumbers& numbers = {});
+// Has the verdict say what the account of the job comes to ("fails"), and why where it has no
+// reason of its own: it is not good then.
+void say_account(Verdict& verdict, const char* outcome, const std::string& why);
+
 // Has the verdict say that it is on the model of this InnerForward.
 void say_inside(Verdict& verdict, const Event& forward);
 

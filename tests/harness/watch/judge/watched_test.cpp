@@ -291,5 +291,40 @@ TEST(Summarize, NobodyIsAccusedWhereTheAccountContradictsTheCounts) {
   test::expect_phrases("watch/judge", {watched.verdicts[0].why});
 }
 
+Watched proper_with(const account::GradientAccount& account) {
+  const auto proper = [](int rank) { return gradsync::test::proper_job(rank).process(); };
+  Watched watched = summarize({proper(0), proper(1)});
+  EXPECT_EQ(gate_status(watched), ExitStatus::Ok);
+  add_account(watched, account);
+  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::OncePerStep);
+  EXPECT_FALSE(has_excess(watched));
+  return watched;
+}
+
+TEST(Summarize, AJobWhoseAccountFailsIsNotCalledGood) {
+  account::GradientAccount account = equal_account({0, 1});
+  EXPECT_EQ(gate_status(proper_with(account)), ExitStatus::Ok);
+  account.verdicts.push_back(
+      {account::AccountKind::Dropped, "micro-batch 1 of 4 weighs 0", "", true});
+  const Watched watched = proper_with(account);
+  EXPECT_EQ(gate_status(watched), ExitStatus::Regression);
+  EXPECT_EQ(watched.verdicts[0].why, "micro-batch 1 of 4 weighs 0");
+  test::expect_phrases("watch/judge", {watched.verdicts[0].sentence});
+  EXPECT_THAT(watch_html(watched, "train.py"), HasSubstr("badge bad"));
+}
+
+TEST(Summarize, AJobWhoseAccountIsLostIsNotJudged) {
+  account::GradientAccount account = equal_account({0, 1});
+  account.lost = {1};
+  const Watched watched = proper_with(account);
+  EXPECT_EQ(gate_status(watched), ExitStatus::Unfit);
+  test::expect_phrases("watch/judge", {watched.verdicts[0].sentence, watched.verdicts[0].why});
+  EXPECT_THAT(watch_html(watched, "train.py"), Not(HasSubstr("badge good")));
+  Watched improper = summarize({improper_rank(0), improper_rank(1)});
+  add_account(improper, account);
+  EXPECT_EQ(gate_status(improper), ExitStatus::Regression);
+  EXPECT_THAT(improper.verdicts[0].sentence, Not(HasSubstr("account")));
+}
+
 }  // namespace
 }  // namespace gradsync::watch
