@@ -18,20 +18,43 @@ struct Copy {
   const TrackedParameter* parameter = nullptr;
 };
 
-// What tells parameters apart: the same on all ranks that have one.
+// What tells parameters apart: the same on all ranks that have one. What only some ranks step has
+// other places on each, and is told by its name.
 using Key = std::tuple<std::int64_t, int, std::string, std::int64_t>;
+constexpr int kByName = -1;
 
-std::map<Key, std::vector<Copy>> copies_of(std::span<const RankEvents* const> ranks) {
-  std::map<Key, std::vector<Copy>> copies;
+template <typename See>  // of a rank, an optimizer's number, the optimizer and its parameter
+void for_each_whole(std::span<const RankEvents* const> ranks, See see) {
   for (const RankEvents* rank : ranks) {
     for (const auto& [object, optimizer] : rank->optimizers) {
       for (const TrackedParameter& parameter : optimizer.parameters) {
-        if (!parameter.is_whole) continue;
-        copies[{object, parameter.index, parameter.name, parameter.elements}].push_back(
-            {rank, &optimizer, &parameter});
+        if (parameter.is_whole) see(*rank, object, optimizer, parameter);
       }
     }
   }
+}
+
+// Whether some rank steps it, and none has several of its name.
+bool is_of_one(const std::vector<Copy>& copies) {
+  return std::ranges::any_of(copies, [](const Copy& copy) { return copy.parameter->is_stepped; }) &&
+         std::ranges::adjacent_find(copies, {}, &Copy::rank) == copies.end();
+}
+
+std::map<Key, std::vector<Copy>> copies_of(std::span<const RankEvents* const> ranks) {
+  std::set<std::pair<std::int64_t, std::string>> by_name;
+  for_each_whole(ranks, [&](const RankEvents&, std::int64_t object, const TrackedOptimizer&,
+                            const TrackedParameter& parameter) {
+    if (!parameter.is_stepped) by_name.emplace(object, parameter.name);
+  });
+  std::map<Key, std::vector<Copy>> copies;
+  for_each_whole(ranks, [&](const RankEvents& rank, std::int64_t object,
+                            const TrackedOptimizer& optimizer, const TrackedParameter& parameter) {
+    const bool is_by_name = by_name.contains({object, parameter.name});
+    const int index = is_by_name ? kByName : parameter.index;
+    copies[{object, index, parameter.name, parameter.elements}].push_back(
+        {&rank, &optimizer, &parameter});
+  });
+  std::erase_if(copies, [](const auto& of) { return !is_of_one(of.second); });
   return copies;
 }
 
@@ -174,7 +197,9 @@ void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
 ParameterFate fate_of(std::int64_t object, const std::vector<Copy>& copies) {
   ParameterFate of{.optimizer = copies.front().optimizer,
                    .parameter = copies.front().parameter,
-                   .object = object};
+                   .object = object,
+                   .is_stepped_by_some = std::ranges::any_of(
+                       copies, [](const Copy& copy) { return !copy.parameter->is_stepped; })};
   for (const std::vector<Copy>& group : groups_of(copies)) {
     if (group.size() < 2) continue;
     const auto parts = equal_at_first(group);

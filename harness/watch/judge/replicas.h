@@ -31,11 +31,12 @@ struct ParameterFate {
   std::int64_t differs_from = 0;               // and the first one behind it
   std::vector<std::int64_t> equal_again = {};  // of Rejoins
   bool is_never_equal = false;                 // of Own: on all ranks, at any of some looks
+  bool is_stepped_by_some = false;             // of the ranks, and others have its gradient
 };
 
 // Returns what became of each parameter and buffer that several ranks have whole: of what a wrapper
 // reduces among the ranks of its group, of everything else among all of them. Ranks of which each
-// has a value of its own at first are not compared with each other.
+// has a value of its own at first are not compared with each other. What no rank steps is left out.
 std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks);
 
 // Returns whether what the job exchanged is this parameter, or its gradient.

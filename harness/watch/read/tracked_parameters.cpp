@@ -36,6 +36,7 @@ constexpr auto fields_of(const TrackedParameter*) {
                     field("elements", &TrackedParameter::elements).at_least(0),
                     field("is_whole", &TrackedParameter::is_whole),
                     field("is_constant", &TrackedParameter::is_constant),
+                    field("is_stepped", &TrackedParameter::is_stepped).later(),
                     field("owner", &TrackedParameter::owner),
                     field("model", &TrackedParameter::model).at_least(0),
                     field("group", &TrackedParameter::group),

@@ -7,7 +7,8 @@
 //    "file": "train.py", "line": 31,                      they are made; again for what is added
 //    "gone_before": 0, "hardware": "NVIDIA H100", "parameters": [
 //      {"index": 4, "name": "proxies", "elements": 320,
-//       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": "",
+//       "is_whole": true, "is_constant": false, "is_stepped": true, "owner": "none", "model": 0,
+//       "group": "",
 //       "meant": "hooked", "hook_file": "train.py", "hook_line": 25}]}   of some alone
 //   {"kind": "hashes", "object": 1, "step": 2,            before its third step; equal where all
 //    "is_last": false, "values": {"4": "3294294100"},     bits are
@@ -53,6 +54,7 @@ struct TrackedParameter {
   std::int64_t elements = 0;
   bool is_whole = false;     // else a shard, of which there is no hash
   bool is_constant = false;  // when it was first seen: all elements were alike
+  bool is_stepped = true;    // else it has a gradient here, and only other ranks may step it
   Owner owner = Owner::None;
   std::int64_t model = 0;  // as in Event::object; 0: none
   std::string group;       // in which the wrapper reduces; "": not known

@@ -7,7 +7,6 @@ before it is moved: where all ranks moved the same, they exchanged nothing.
 """
 
 import functools
-import itertools
 import zlib
 
 import gradsync_watch_recording as recording
@@ -42,14 +41,12 @@ def is_the_jobs(file):
 
 
 class Gradients:
-    """Those that all optimizers read, before the first collective of a step."""
+    """Those of the parameters that are trained, before the first collective of a step."""
 
-    def __init__(self, optimizers):
+    def __init__(self, parameters):
         self.places = {}  # by address: what lies there
         self.gradients = []  # (parameter, its gradient)
-        self.parameters = list(
-            itertools.chain.from_iterable(map(watched.parameters_of, optimizers))
-        )
+        self.parameters = parameters
         for parameter in self.parameters:
             self.add(parameter, recording.local(parameter), "parameter")
             if parameter.grad is not None:
@@ -140,10 +137,10 @@ class Exchanges:
 
     def keep(self, replicas, tensor, name, group):
         if self.gradients is None:
-            self.gradients = Gradients(list(replicas.optimizers))
+            self.gradients = Gradients(replicas.parameters())
         what, parameters = self.gradients.found_in(tensor)
         if what is None and not self.gradients.are_of_now():
-            self.gradients = Gradients(list(replicas.optimizers))
+            self.gradients = Gradients(replicas.parameters())
             what, parameters = self.gradients.found_in(tensor)
         if what is None:
             return

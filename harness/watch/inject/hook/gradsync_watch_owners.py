@@ -96,6 +96,16 @@ def add_names(module, names):
             names.setdefault(id(thing), plain_name(name))
 
 
+def parameters_beside(parameters):
+    """Yields the other parameters of the outermost modules that have some of these."""
+    known = set(map(id, parameters))
+    for module in outermost(list(all_modules())):
+        with contextlib.suppress(Exception):  # modules of the job's may have ways of their own
+            own = list(module.parameters())
+            if not known.isdisjoint(map(id, own)):
+                yield from (each for each in own if id(each) not in known)
+
+
 def all_modules():
     for thing in gc.get_objects():
         # Not isinstance, which asks objects for what they claim to be.

@@ -34,6 +34,7 @@ class Tracked:
         # though it is frozen.
         self.index_of = {}  # by id
         self.frozen = set()  # indices
+        self.unstepped = set()  # indices of what only other ranks step
         self.whole = []  # (index, weakly what this rank has whole)
         self.steps, self.next_look, self.exchanges = 0, 0, 0
         self.left = ()  # behind its last step: its first and last parameter, and their versions
@@ -76,8 +77,9 @@ class Replicas:
         self.began, self.spent = None, 0.0
         self.is_exchanged = False  # by hand, since the last step of any optimizer
         self.exchanged_steps, self.exchanges = 0, 0  # of these steps, those that ask for a look
-        self.sizes_of = 0  # so many optimizers' parameters have
+        self.sizes_of = 0, 0  # so many optimizers' parameters, and so many beside, have
         self.sizes, self.half = set(), 1  # these sizes, and half of all numbers
+        self.beside, self.has_sought = [], False  # weakly, what only other ranks step
 
     def tracked(self, optimizer):
         if optimizer not in self.optimizers:
@@ -138,6 +140,8 @@ class Replicas:
         self.began = self.began or time.monotonic()
         values, samples = {}, {}
         for index, thing in tracked.things():
+            if is_last and index in tracked.unstepped:
+                continue  # it may come before the next forward
             values[str(index)] = str(hash_of(thing))
             is_sampled = len(samples) < SAMPLED or index in tracked.frozen
             if is_sampled and all(map(math.isfinite, sample := sample_of(thing))):
@@ -154,12 +158,12 @@ class Replicas:
         self.spent += time.thread_time() - hashing
 
     def add_new(self, optimizer, tracked):
-        things, frozen = parameters_of(optimizer), []
+        things, frozen, beside = parameters_of(optimizer), [], []
         if tracked.number == 1:
             for model in list(models.wrapped):
                 things += [buffer for buffer in model.buffers() if is_hashable(buffer)]
-            frozen = self.frozen()
-            things += frozen
+            frozen, beside = self.frozen(), self.stepped_by_others()
+            things += [*frozen, *beside]
         new = [thing for thing in things if id(thing) not in tracked.index_of]
         if not new:
             return
@@ -168,18 +172,37 @@ class Replicas:
             object=tracked.number,
             name=type(optimizer).__name__,
             hardware=hardware_of(recording.local(new[0]).device),
-            parameters=list(self.described(tracked, new, set(map(id, frozen)))),
+            parameters=list(
+                self.described(tracked, new, set(map(id, frozen)), set(map(id, beside)))
+            ),
             **self.places.get(optimizer, {}),
         )
 
+    def stepped(self):
+        return [p for optimizer in list(self.optimizers) for p in parameters_of(optimizer)]
+
     def frozen(self):
         """Returns what the job changes by itself, and no optimizer steps."""
-        stepped = {id(p) for optimizer in list(self.optimizers) for p in parameters_of(optimizer)}
+        stepped = set(map(id, self.stepped()))
         return [p for p in models.changed_frozen() if id(p) not in stepped]
 
+    def stepped_by_others(self):
+        """Returns what other ranks may step in place of this one, as under ZeRO: the rest of the
+        modules that it steps a part of, if it has a gradient and the job reduces these by hand.
+        """
+        if self.exchanged_steps and not self.has_sought and not models.wrapped:
+            self.has_sought = True
+            beside = owners.parameters_beside(self.stepped())
+            self.beside = [
+                weakref.ref(p)
+                for p in beside
+                if p.grad is not None and is_hashable(recording.local(p))
+            ]
+        return [p for reference in self.beside if (p := reference()) is not None]
+
     @staticmethod
-    def described(tracked, new, frozen):
-        """`frozen`: ids."""
+    def described(tracked, new, frozen, beside):
+        """`frozen`, `beside`: ids."""
         known, names = owners.owners(), owners.names_of([*new, *meant.hooks.tensors()])
         said = meant.Said(names)
         for thing in new:
@@ -188,6 +211,8 @@ class Replicas:
             if id(thing) in frozen:
                 owner = owner._replace(owner="frozen")
                 tracked.frozen.add(index)
+            if id(thing) in beside:
+                tracked.unstepped.add(index)
             is_whole = owner.owner != "shard" and local.numel() == thing.numel()
             if is_whole:
                 tracked.whole.append((index, weakref.ref(thing)))
@@ -197,22 +222,24 @@ class Replicas:
                 "elements": local.numel(),
                 "is_whole": is_whole,
                 "is_constant": is_hashable(local) and is_constant(local),
+                "is_stepped": id(thing) not in beside,
                 **owner._asdict(),
                 **said.fields_of(thing),
             }
+
+    def parameters(self):
+        """Of all optimizers, and what only other ranks step."""
+        beside = (reference() for reference in self.beside)
+        return [*self.stepped(), *(p for p in beside if p is not None)]
 
     def most_steps(self):
         return max((tracked.steps for tracked in self.optimizers.values()), default=0)
 
     def may_be_of_parameters(self, tensor):
         """By its size alone: that of one of them, or of more than half of all."""
-        if self.sizes_of != len(self.optimizers):
-            self.sizes_of = len(self.optimizers)
-            sizes = [
-                recording.local(parameter).numel()
-                for optimizer in list(self.optimizers)
-                for parameter in parameters_of(optimizer)
-            ]
+        if self.sizes_of != (len(self.optimizers), len(self.beside)):
+            self.sizes_of = len(self.optimizers), len(self.beside)
+            sizes = [recording.local(parameter).numel() for parameter in self.parameters()]
             self.sizes, self.half = set(sizes) - {1}, max(1, sum(sizes) / 2)
         return tensor.numel() in self.sizes or tensor.numel() > self.half
 

@@ -53,6 +53,7 @@ enum class Cause {
   GroupOfOne,
   DriftsThoughReduced,
   DriftsThoughExchanged,
+  SteppedBySome,     // of the ranks, which do not send it to the others
   BeganApart,        // though gradients are reduced by hand
   MarkedAsReplica,   // by an attribute of the parameter
   HookNeverReduces,  // though it has a reduction in its code

@@ -136,6 +136,10 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "wrapper reduces"},
     {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
      "the job exchanges it or its gradient by hand, and yet ranks have other values after it"},
+    {Cause::SteppedBySome, "stepped_by_some",
+     "the job all-reduces its gradient by hand, but only some ranks step it ({given}), and the "
+     "others do not receive the new values",
+     "after this optimizer steps, broadcast each parameter from the rank that steps it"},
     {Cause::BeganApart, "began_apart",
      "ranks read one gradient, which the job all-reduces by hand, and apply it to different "
      "parameters; {given} updates them",

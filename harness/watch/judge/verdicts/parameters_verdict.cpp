@@ -106,6 +106,7 @@ Cause cause_of(const ParameterFate& of, const RankEvents& rank) {
     case Owner::Buffer:
       break;
   }
+  if (of.is_stepped_by_some) return Cause::SteppedBySome;
   if (is_exchanged(of, rank)) return Cause::DriftsThoughExchanged;
   return meant_cause(*of.parameter).value_or(Cause::InNoWrapper);
 }
@@ -143,7 +144,8 @@ bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
   if (of.parameter->meant == Meant::Own) return false;
   if (meant_cause(*of.parameter) == cause) return is_certainly_meant(of, job.rank);
   if (cause == Cause::ChangedInNoOptimizer) return is_changed_apart(of, job.fates, job.steps);
-  if (cause == Cause::DriftsThoughExchanged || cause == Cause::BeganApart) {
+  if (cause == Cause::SteppedBySome || cause == Cause::DriftsThoughExchanged ||
+      cause == Cause::BeganApart) {
     return job.reduces_in_each_step && !job.parts_layers && is_reduced_by_hand(of, job.rank);
   }
   if (cause == Cause::GroupOfOne) {
@@ -174,6 +176,7 @@ void explain_drift(Verdict& verdict, Cause cause, const ParameterFate& of, const
   const Event hook = event_at(of.parameter->hook_file, of.parameter->hook_line);
   switch (cause) {
     case Cause::InNoWrapper:
+    case Cause::SteppedBySome:
     case Cause::BeganApart:
       return explain(verdict, cause, {.at = &made, .given = optimizer_text(*of.optimizer)});
     case Cause::MarkedAsReplica:

@@ -275,7 +275,7 @@ class LookTest(unittest.TestCase):
     def test_what_is_not_finite_has_no_sample(self):
         """JSON has no such numbers: the reader would refuse the file."""
         things = list(enumerate((torch.ones(4), torch.full((4,), torch.nan))))
-        tracked = SimpleNamespace(things=lambda: things, number=1, steps=1)
+        tracked = SimpleNamespace(things=lambda: things, number=1, steps=1, unstepped=set())
         with mock.patch.object(recording, "writer") as writer:
             replicas.Replicas().look(tracked, start=0)
         written = writer.write.call_args.kwargs
@@ -298,13 +298,42 @@ class MadeTest(unittest.TestCase):
         self.assertEqual(watched.places[optimizer]["gone_before"], 0)  # of another line
 
 
+class BesideTest(unittest.TestCase):
+    def test_what_other_ranks_may_step(self):
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
+        model(drawn(5, 4)).sum().backward()
+        model[1].bias.grad = None
+        optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+        watched = replicas.Replicas()
+        watched.optimizers[optimizer] = tracked = replicas.Tracked(1)
+        self.assertEqual(watched.stepped_by_others(), [])  # nothing was reduced by hand
+        watched.exchanged_steps = 1
+        with mock.patch.dict(models.wrapped, {model: (models.DDP, ())}):
+            self.assertEqual(watched.stepped_by_others(), [])
+        [beside] = watched.stepped_by_others()
+        self.assertIs(beside, model[1].weight)
+        self.assertEqual(len(watched.parameters()), 3)
+        stepped = [*model[0].parameters(), beside]
+        lines = watched.described(tracked, stepped, set(), {id(beside)})
+        self.assertEqual([line["is_stepped"] for line in lines], [True, True, False])
+        self.assertEqual(tracked.unstepped, {2})
+
+    def test_what_other_ranks_step_is_no_matter_at_the_end(self):
+        tracked = SimpleNamespace(things=lambda: [(0, torch.ones(4))], number=1, steps=1)
+        tracked.unstepped, tracked.frozen = {0}, set()
+        for is_last, seen in ((False, ["0"]), (True, [])):
+            with mock.patch.object(recording, "writer") as writer:
+                replicas.Replicas().look(tracked, start=0, is_last=is_last)
+            self.assertEqual(list(writer.write.call_args.kwargs["values"]), seen)
+
+
 class ExchangesTest(unittest.TestCase):
     def setUp(self):
         model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 3))
         model(drawn(5, 6)).square().sum().backward()
         self.parameters = list(model.parameters())
         self.gradients = [parameter.grad for parameter in self.parameters]
-        self.seen = Gradients([torch.optim.SGD(self.parameters, lr=0.1)])
+        self.seen = Gradients(self.parameters)
 
     def check(self, tensor, what, parameters):
         found, of = self.seen.found_in(tensor)

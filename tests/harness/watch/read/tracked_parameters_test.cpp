@@ -21,7 +21,8 @@ const std::string kFileStart =
 std::string parameters_line(const std::string& name, int index, const std::string& owner) {
   return R"({"kind":"parameters","object":1,"name":"SGD","hardware":"CPU","parameters":[{"index":)" +
          std::to_string(index) + R"(,"name":")" + name +
-         R"(","elements":320,"is_whole":true,"is_constant":false,"owner":")" + owner +
+         R"(","elements":320,"is_whole":true,"is_constant":false,"is_stepped":false,"owner":")" +
+         owner +
          R"(","model":0,"group":""}],"file":"train.py","line":31,"gone_before":2})"
          "\n";
 }
@@ -41,6 +42,7 @@ TEST(TrackedParameters, AreReadWithTheirOwnersAndHashes) {
   ASSERT_THAT(optimizer.parameters, SizeIs(2)) << "those that were added later, too";
   EXPECT_EQ(optimizer.parameters[0].name, "proxies");
   EXPECT_EQ(optimizer.parameters[0].owner, Owner::None);
+  EXPECT_FALSE(optimizer.parameters[0].is_stepped);
   EXPECT_EQ(optimizer.parameters[1].owner, Owner::Added);
   ASSERT_THAT(optimizer.looks, SizeIs(1));
   EXPECT_EQ(optimizer.looks[0].step, 2);

@@ -32,6 +32,7 @@ struct Made {
   Meant meant = Meant::Nothing;
   std::string mark = "";
   bool changes = false;  // all of it, from look to look
+  int stepped_by = -1;   // this rank alone, where it has another place; -1: all ranks
 };
 
 Made equal(const std::string& name, Owner owner = Owner::Wrapper) {
@@ -153,11 +154,13 @@ class TrackedJob {
 
   void add(TrackedOptimizer& optimizer, std::size_t index, int rank) const {
     const Made& made = made_[index];
-    optimizer.parameters.push_back({.index = static_cast<int>(index),
+    const int place = static_cast<int>(index) + (made.stepped_by == rank ? 100 : 0);
+    optimizer.parameters.push_back({.index = place,
                                     .name = made.name,
                                     .elements = made.elements,
                                     .is_whole = made.owner != Owner::Shard,
                                     .is_constant = made.is_constant,
+                                    .is_stepped = made.stepped_by < 0 || made.stepped_by == rank,
                                     .owner = made.owner,
                                     .model = made.owner == Owner::None ? 0 : 1,
                                     .group = made.owner == Owner::None ? "" : "g",
@@ -167,10 +170,10 @@ class TrackedJob {
                                     .hook_line = 25});
     for (const auto& [step, value] : made.of_ranks.at(static_cast<std::size_t>(rank))) {
       HashLook& look = look_at(optimizer, step);
-      look.values[std::to_string(index)] = value;
+      look.values[std::to_string(place)] = value;
       // As far apart as there are steps.
       const double moved = made.changes || value.ends_with("'") ? 0.01 * step : 0.0;
-      look.samples[std::to_string(index)] = {1.0 + moved, made.changes ? moved : 0.0};
+      look.samples[std::to_string(place)] = {1.0 + moved, made.changes ? moved : 0.0};
     }
   }
 
@@ -382,6 +385,25 @@ TEST(ParametersVerdict, ReplicasThatBeginApartAreAccusedWhereTheirGradientsAreRe
   EXPECT_TRUE(verdicts.front().fails);
   EXPECT_EQ(verdicts.front().change->line, 31) << "where the optimizer is made";
   EXPECT_FALSE(TrackedJob().with(own("a")).by_hand().verdicts().front().fails);
+}
+
+TEST(ParametersVerdict, WhatOneRankStepsAndDoesNotSendToOthersIsNamed) {
+  const auto job = [](Made made, int stepped_by = 1) {
+    made.stepped_by = stepped_by;
+    return TrackedJob().with(made).exchanging(kTwice);
+  };
+  const Made stale = drifting("middle", Owner::None);
+  const Verdict drift = job(stale).by_hand().verdicts().front();
+  EXPECT_EQ(drift.cause, Cause::SteppedBySome);
+  EXPECT_TRUE(drift.fails);
+  EXPECT_EQ(drift.change->line, 31) << "where the optimizer is made";
+  EXPECT_THAT(drift.numbers.parameters, ElementsAre("`middle`"));
+  EXPECT_THAT(kinds(job(equal("middle", Owner::None)).by_hand().verdicts()),
+              ElementsAre(VerdictKind::OncePerStep));
+  EXPECT_THAT(kinds(job(stale, 2).by_hand().verdicts()), ElementsAre(VerdictKind::OncePerStep))
+      << "no rank steps it";
+  EXPECT_FALSE(job(stale).by_hand().routing().verdicts().front().fails) << "a stage's, perhaps";
+  EXPECT_FALSE(job(stale).by_hand(Exchange::What::Parameter).verdicts().front().fails);
 }
 
 TEST(ParametersVerdict, WhatIsLeftOutOfAnAverageNowAndThenMayBeEachRanksOwn) {
