@@ -248,7 +248,7 @@ const TrackedParameter* parameter_of(const RankEvents& rank, const Exchange::Mem
 
 // Whether it moves gradients alone, and a wrapper reduces each of these.
 bool is_of_reduced(const Exchange& exchange, const RankEvents& rank) {
-  return exchange.what != Exchange::What::Parameter && exchange.name == "all_reduce" &&
+  return moves_gradients(exchange) && exchange.name == "all_reduce" &&
          std::ranges::all_of(exchange.members, [&](const Exchange::Member& member) {
            const TrackedParameter* parameter = parameter_of(rank, member);
            return parameter != nullptr && parameter->owner == Owner::Wrapper;
@@ -307,14 +307,19 @@ std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks) {
   return fates;
 }
 
-bool is_of(const ParameterFate& of, const Exchange::Member& member) {
-  return member.object == of.object && member.index == of.parameter->index;
+bool moves_gradients(const Exchange& exchange) {
+  return exchange.what == Exchange::What::Gradient || exchange.what == Exchange::What::Copy;
+}
+
+bool is_of(const ParameterFate& of, const Exchange& exchange) {
+  return std::ranges::any_of(exchange.members, [&](const Exchange::Member& member) {
+    return member.object == of.object && member.index == of.parameter->index;
+  });
 }
 
 bool is_exchanged(const ParameterFate& of, const RankEvents& rank) {
   return std::ranges::any_of(rank.exchanges, [&](const Exchange& exchange) {
-    return std::ranges::any_of(exchange.members,
-                               [&](const Exchange::Member& member) { return is_of(of, member); });
+    return exchange.what != Exchange::What::OuterGradient && is_of(of, exchange);
   });
 }
 

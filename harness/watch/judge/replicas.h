@@ -39,8 +39,11 @@ struct ParameterFate {
 // has a value of its own at first are not compared with each other. What no rank steps is left out.
 std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks);
 
+// Returns whether it moves gradients, or copies of them, in one of the first steps.
+bool moves_gradients(const Exchange& exchange);
+
 // Returns whether what the job exchanged is this parameter, or its gradient.
-bool is_of(const ParameterFate& of, const Exchange::Member& member);
+bool is_of(const ParameterFate& of, const Exchange& exchange);
 
 // Returns whether the job exchanges this parameter, or its gradient, by hand; in its first steps.
 bool is_exchanged(const ParameterFate& of, const RankEvents& rank);

@@ -27,7 +27,8 @@ constexpr auto names_of(const Meant*) {
 constexpr auto names_of(const Exchange::What*) {
   return std::array{std::pair{Exchange::What::Gradient, "gradient"},
                     std::pair{Exchange::What::Copy, "copy"},
-                    std::pair{Exchange::What::Parameter, "parameter"}};
+                    std::pair{Exchange::What::Parameter, "parameter"},
+                    std::pair{Exchange::What::OuterGradient, "outer_gradient"}};
 }
 
 constexpr auto fields_of(const TrackedParameter*) {

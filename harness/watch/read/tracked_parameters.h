@@ -13,7 +13,7 @@
 //   {"kind": "hashes", "object": 1, "step": 2,            before its third step; equal where all
 //    "is_last": false, "values": {"4": "3294294100"},     bits are
 //    "samples": {"4": [0.1, 0.2, 0.3, 0.4]}, "took_s": 0.001}
-//   {"kind": "exchange", "name": "all_reduce",            by hand, in one of the first steps:
+//   {"kind": "exchange", "name": "all_reduce",            by hand, most in one of the first steps:
 //    "what": "gradient", "step": 1, "calls": 1,           what the calls of one line moved, and a
 //    "bytes": 1280, "value": "771", "group": "", "members":              hash of all of it before
 //      [{"object": 1, "index": 4}], "file": "train.py", "line": 40}
@@ -85,9 +85,10 @@ struct TrackedOptimizer {
 
 struct Exchange {
   enum class What {
-    Gradient,   // itself
-    Copy,       // of gradients
-    Parameter,  // itself
+    Gradient,       // itself
+    Copy,           // of gradients
+    Parameter,      // itself
+    OuterGradient,  // behind the first steps: of an optimizer that has done fewer than these
   };
   struct Member {
     std::int64_t object = 0;

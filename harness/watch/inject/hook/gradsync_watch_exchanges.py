@@ -2,7 +2,8 @@
 optimizer steps, themselves or copies of them.
 
 Tensors are looked at in the first steps alone, and told apart by where they lie; a copy by its
-first few numbers, which are those of a gradient times one factor. What each line moved is hashed
+first few numbers, which are those of a gradient times one factor. Later the gradients of outer
+optimizers, as DiLoCo's, are looked for, whose first steps come then. What each line moved is hashed
 before it is moved: where all ranks moved the same, they exchanged nothing.
 """
 
@@ -15,6 +16,7 @@ from gradsync_watch_between import reads, torch_folder
 from gradsync_watch_hash import hash_of, is_hashable
 
 STEPS = 3  # of any optimizer, in which tensors are looked at
+MOST_LATER = 500  # tensors that are looked at behind them: each among all of an outer optimizer
 NUMBERS = 4  # by which a copy is known
 TOLERANCE = 1e-3
 INPUTS = {"all_gather": ("tensor", 1), "all_gather_into_tensor": ("input_tensor", 1)}
@@ -118,6 +120,7 @@ def factor_between(numbers, others):
 class Exchanges:
     def __init__(self):
         self.gradients = None
+        self.later = 0  # so many tensors were looked at behind the first steps
         self.found = {}  # by what, operation, group and line: what was moved
 
     def see(self, name, args, kwargs, code):
@@ -132,8 +135,10 @@ class Exchanges:
         replicas.is_exchanged = True
         if replicas.sizes:  # of parameters that are trained
             reads.see_reduction(code)
-        if replicas.most_steps() < STEPS and is_hashable(tensor):
-            self.keep(replicas, tensor, name, group_of(args, kwargs))
+        is_early = replicas.most_steps() < STEPS
+        if (is_early or self.later < MOST_LATER) and is_hashable(tensor):
+            keep = self.keep if is_early else self.keep_outer
+            keep(replicas, tensor, name, group_of(args, kwargs))
 
     def keep(self, replicas, tensor, name, group):
         if self.gradients is None:
@@ -142,8 +147,18 @@ class Exchanges:
         if what is None and not self.gradients.are_of_now():
             self.gradients = Gradients(replicas.parameters())
             what, parameters = self.gradients.found_in(tensor)
-        if what is None:
-            return
+        if what is not None:
+            self.add(what, parameters, tensor, name, group)
+
+    def keep_outer(self, replicas, tensor, name, group):
+        self.later += 1
+        for parameter in replicas.parameters_before(STEPS):
+            gradient = None if parameter.grad is None else recording.local(parameter.grad)
+            if gradient is not None and gradient.data_ptr() == tensor.data_ptr():
+                self.add("outer_gradient", [parameter], tensor, name, group)
+                return
+
+    def add(self, what, parameters, tensor, name, group):
         place = recording.call_site()
         key = what, name, group, place.get("file", ""), place.get("line", 0)
         moved = self.found.setdefault(key, {"parameters": [], "calls": 0, "bytes": 0, "value": 0})

@@ -232,6 +232,11 @@ class Replicas:
         beside = (reference() for reference in self.beside)
         return [*self.stepped(), *(p for p in beside if p is not None)]
 
+    def parameters_before(self, steps):
+        """Of optimizers that have done fewer steps."""
+        optimizers = [o for o, tracked in list(self.optimizers.items()) if tracked.steps < steps]
+        return [p for optimizer in optimizers for p in parameters_of(optimizer)]
+
     def most_steps(self):
         return max((tracked.steps for tracked in self.optimizers.values()), default=0)
 

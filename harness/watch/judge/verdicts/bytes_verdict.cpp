@@ -1,6 +1,7 @@
 // The verdict on a job in which no model of a known wrapper ran: bytes tell its reductions.
 #include <algorithm>
 
+#include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/steps/nesting.h"
 #include "harness/watch/judge/steps/unwrapped.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
@@ -19,12 +20,10 @@ bool is_too_early(const StepCounts* step) {
   return step->behind_the_last > 0;
 }
 
-// Whether the job gives parameters to collectives, and no gradients: it averages the former.
+// Whether the job gives parameters to collectives, and no gradients but those of an outer
+// optimizer: it averages the former.
 bool averages_parameters(const RankEvents& rank) {
-  const auto is_of_parameters = [](const Exchange& exchange) {
-    return exchange.what == Exchange::What::Parameter;
-  };
-  return !rank.exchanges.empty() && std::ranges::all_of(rank.exchanges, is_of_parameters);
+  return !rank.exchanges.empty() && std::ranges::none_of(rank.exchanges, moves_gradients);
 }
 
 bool communicates_in_backward(const StepCounts* step) {

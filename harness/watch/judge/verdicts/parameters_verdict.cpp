@@ -117,17 +117,23 @@ bool is_meant_to_have_replicas(const ParameterFate& of, const RankEvents& rank) 
   return wrap != nullptr && wrapper_named(wrap->name).is_sharded;
 }
 
+bool is_of_all_ranks(const Exchange& exchange, const RankEvents& rank) {
+  const Group* group = group_named(rank, exchange.group);
+  return exchange.group.empty() ||
+         (group != nullptr && std::ssize(group->ranks) == rank.world_size);
+}
+
 // Whether the job all-reduces its gradient by hand, over all ranks.
-bool is_reduced_by_hand(const ParameterFate& of, const RankEvents& rank) {
+template <typename Condition>
+bool is_reduced_by_hand(const ParameterFate& of, const RankEvents& rank, Condition is_such) {
   return std::ranges::any_of(rank.exchanges, [&](const Exchange& exchange) {
-    const Group* group = group_named(rank, exchange.group);
-    const bool is_of_all =
-        exchange.group.empty() || (group != nullptr && std::ssize(group->ranks) == rank.world_size);
-    return exchange.what != Exchange::What::Parameter && exchange.name == "all_reduce" &&
-           is_of_all && std::ranges::any_of(exchange.members, [&](const Exchange::Member& member) {
-             return is_of(of, member);
-           });
+    return is_such(exchange) && exchange.name == "all_reduce" && is_of_all_ranks(exchange, rank) &&
+           is_of(of, exchange);
   });
+}
+
+bool is_of_outer(const Exchange& exchange) {
+  return exchange.what == Exchange::What::OuterGradient;
 }
 
 // Where layers are parted among ranks: whether what each rank has by itself did not begin alike, as
@@ -140,13 +146,21 @@ bool began_as_a_replica(const ParameterFate& of, const Job& job) {
          });
 }
 
+// Whether ranks read one gradient of it, which the job all-reduces by hand: in each of its steps,
+// or for an outer optimizer, where no step made replicas equal that began apart.
+bool read_one_gradient(Cause cause, const ParameterFate& of, const Job& job) {
+  if (job.parts_layers) return false;
+  if (cause == Cause::BeganApart && is_reduced_by_hand(of, job.rank, is_of_outer)) return true;
+  return job.reduces_in_each_step && is_reduced_by_hand(of, job.rank, moves_gradients);
+}
+
 bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
   if (of.parameter->meant == Meant::Own) return false;
   if (meant_cause(*of.parameter) == cause) return is_certainly_meant(of, job.rank);
   if (cause == Cause::ChangedInNoOptimizer) return is_changed_apart(of, job.fates, job.steps);
   if (cause == Cause::SteppedBySome || cause == Cause::DriftsThoughExchanged ||
       cause == Cause::BeganApart) {
-    return job.reduces_in_each_step && !job.parts_layers && is_reduced_by_hand(of, job.rank);
+    return read_one_gradient(cause, of, job);
   }
   if (cause == Cause::GroupOfOne) {
     return is_meant_to_have_replicas(of, job.rank) && !job.averages_by_hand;

@@ -30,13 +30,13 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "harness/watch/inject/hook"))
 
+import gradsync_watch_exchanges as exchanges
 import gradsync_watch_hash as hashes
 import gradsync_watch_meant as meant
 import gradsync_watch_models as models
 import gradsync_watch_owners as owners
 import gradsync_watch_recording as recording
 import gradsync_watch_replicas as replicas
-from gradsync_watch_exchanges import Gradients
 
 recording.torch = torch  # as gradsync_watch_hook.py has it, once the job has imported torch
 
@@ -333,7 +333,7 @@ class ExchangesTest(unittest.TestCase):
         model(drawn(5, 6)).square().sum().backward()
         self.parameters = list(model.parameters())
         self.gradients = [parameter.grad for parameter in self.parameters]
-        self.seen = Gradients(self.parameters)
+        self.seen = exchanges.Gradients(self.parameters)
 
     def check(self, tensor, what, parameters):
         found, of = self.seen.found_in(tensor)
@@ -356,6 +356,20 @@ class ExchangesTest(unittest.TestCase):
         self.check(backwards, "copy", self.parameters[::-1])
         self.check(flat / 8, "copy", self.parameters)
         self.check(_flatten_dense_tensors(self.gradients[1:3]), "copy", self.parameters[1:3])
+
+    def test_gradients_of_an_outer_optimizer_are_seen_later(self):
+        inner = torch.optim.SGD(self.parameters[:2], lr=0.1)
+        outer = torch.optim.SGD(self.parameters[2:], lr=0.1)
+        watched, seen = replicas.Replicas(), exchanges.Exchanges()
+        for number, (optimizer, steps) in enumerate(((inner, exchanges.STEPS), (outer, 0))):
+            watched.optimizers[optimizer] = replicas.Tracked(number)
+            watched.optimizers[optimizer].steps = steps
+        for gradient in (*self.gradients, self.gradients[2].clone()):
+            seen.keep_outer(watched, gradient, "all_reduce", "")
+        [(key, moved)] = seen.found.items()
+        self.assertEqual(key[0], "outer_gradient")
+        found = list(map(id, moved["parameters"]))
+        self.assertEqual(found, list(map(id, self.parameters[2:])))
 
     def test_other_tensors_are_not(self):
         flat = _flatten_dense_tensors(self.gradients)

@@ -387,6 +387,20 @@ TEST(ParametersVerdict, ReplicasThatBeginApartAreAccusedWhereTheirGradientsAreRe
   EXPECT_FALSE(TrackedJob().with(own("a")).by_hand().verdicts().front().fails);
 }
 
+TEST(ParametersVerdict, ReplicasOfAnOuterOptimizerThatBeginApartAreAccused) {
+  const auto job = [](const Made& made) {
+    return TrackedJob().with(made).exchanging(kTwice).by_hand(Exchange::What::OuterGradient, 1);
+  };
+  const Verdict apart = job(own("a")).verdicts().front();
+  EXPECT_EQ(apart.cause, Cause::BeganApart);
+  EXPECT_TRUE(apart.fails);
+  const Made inner = drifting("b", Owner::None);
+  for (TrackedJob other :
+       {job(own("a")).routing(), job(inner), job(equal("a", Owner::None)).with(inner)}) {
+    EXPECT_FALSE(other.verdicts().front().fails);
+  }
+}
+
 TEST(ParametersVerdict, WhatOneRankStepsAndDoesNotSendToOthersIsNamed) {
   const auto job = [](Made made, int stepped_by = 1) {
     made.stepped_by = stepped_by;
