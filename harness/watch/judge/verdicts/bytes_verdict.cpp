@@ -1,5 +1,6 @@
 // The verdict on a job in which no model of a known wrapper ran: bytes tell its reductions.
 #include <algorithm>
+#include <limits>
 
 #include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/steps/nesting.h"
@@ -60,8 +61,13 @@ Verdict judge_none(const RankEvents& rank, const Steps& steps, const UsualStep& 
   if (communicates_in_backward(usual.example)) return not_recognised(Cause::UnknownWrapper);
   if (averages_by_hand(rank, steps)) return not_recognised(Cause::UnwrappedAveragedByHand);
   Verdict verdict = told(VerdictKind::Never, {.micro_batches = usual.micro_batches});
-  explain(verdict, Cause::NothingReduced,
-          {.at = usual.example->step->micro_batches.back().backwards.front()});
+  const Event* wrap = last_before(rank, EventKind::Wrap, std::numeric_limits<std::int64_t>::max());
+  if (wrap != nullptr && !has_event(rank, EventKind::Forward)) {
+    explain(verdict, Cause::WrappersForwardNeverRan, {.at = wrap});
+  } else {
+    explain(verdict, Cause::NothingReduced,
+            {.at = usual.example->step->micro_batches.back().backwards.front()});
+  }
   verdict.fails = true;
   return verdict;
 }

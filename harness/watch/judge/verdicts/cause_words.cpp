@@ -72,8 +72,8 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "the optimizer stepped on gradients of which no micro-batch had synchronized"},
     {Cause::WrappersForwardNeverRan, "wrappers_forward_never_ran",
      "the model was wrapped{at}, but the wrapper's forward never ran",
-     "call the model that is made here, not its module: only its own forward makes backward "
-     "synchronize"},
+     "call the model that is made here, not its module and not what torch.compile made of that: "
+     "only its own forward makes backward synchronize"},
     {Cause::StepsBeforeReduction, "steps_before_reduction",
      "an optimizer steps within backward{at}, before the gradients that it reads are reduced",
      "step after backward, or reduce the gradient before the step"},
@@ -119,7 +119,9 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::InNoWrapper, "in_no_wrapper",
      "it belongs to no wrapped model, and its gradient is never reduced; {given} updates it",
      "wrap the module that has it in DistributedDataParallel, or all-reduce its gradient before "
-     "this optimizer steps"},
+     "this optimizer steps",
+     "shard the module that has it as well (fully_shard of the whole model takes what is left), or "
+     "all-reduce its gradient before this optimizer steps"},
     {Cause::AddedBehindWrap, "added_behind_wrap",
      "the model was wrapped{at}, before this was added or unfrozen: the wrapper's list of "
      "parameters is made when it wraps; {given} updates it",

@@ -25,9 +25,11 @@ struct Option {
 // transformers 5.23.0 were run, too.
 constexpr auto kOptions = std::to_array<Option>({
     {"accelerate", Knob::UnusedParameters,
-     "{what}: pass DistributedDataParallelKwargs(find_unused_parameters=False) to Accelerator()"},
+     "{what}: pass DistributedDataParallelKwargs(find_unused_parameters=False) to Accelerator(), "
+     "or ddp_find_unused_parameters=False to TrainingArguments() if the job uses transformers"},
     {"accelerate", Knob::Buckets,
-     "{what}, in a DistributedDataParallelKwargs() that is passed to Accelerator()"},
+     "{what}, in a DistributedDataParallelKwargs() that is passed to Accelerator(), or in "
+     "TrainingArguments() as ddp_bucket_cap_mb if the job uses transformers"},
     {"composer", Knob::Accumulation, "pass ddp_sync_strategy=\"single_auto_sync\" to Trainer()"},
     {"deepspeed", Knob::Accumulation,
      "set \"stage\": 1 in \"zero_optimization\" of its configuration, if memory allows"},

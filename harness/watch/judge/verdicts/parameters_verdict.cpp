@@ -185,6 +185,14 @@ std::string optimizer_text(const TrackedOptimizer& optimizer) {
   return place.empty() ? optimizer.name : fmt::format("{} of {}", optimizer.name, place);
 }
 
+// Whether the job wraps models, and shards each of them.
+bool shards_its_models(const RankEvents& rank) {
+  return has_event(rank, EventKind::Wrap) &&
+         std::ranges::all_of(rank.events, [](const Event& event) {
+           return event.kind != EventKind::Wrap || wrapper_named(event.name).is_sharded;
+         });
+}
+
 void explain_drift(Verdict& verdict, Cause cause, const ParameterFate& of, const RankEvents& rank) {
   const Event made = event_at(of.optimizer->file, of.optimizer->line);
   const Event hook = event_at(of.parameter->hook_file, of.parameter->hook_line);
@@ -192,7 +200,10 @@ void explain_drift(Verdict& verdict, Cause cause, const ParameterFate& of, const
     case Cause::InNoWrapper:
     case Cause::SteppedBySome:
     case Cause::BeganApart:
-      return explain(verdict, cause, {.at = &made, .given = optimizer_text(*of.optimizer)});
+      return explain(verdict, cause,
+                     {.at = &made,
+                      .given = optimizer_text(*of.optimizer),
+                      .other_change = cause == Cause::InNoWrapper && shards_its_models(rank)});
     case Cause::MarkedAsReplica:
       return explain(verdict, cause, {.at = &made, .given = of.parameter->mark});
     case Cause::HookNeverReduces:

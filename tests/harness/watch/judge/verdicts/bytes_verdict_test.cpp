@@ -132,6 +132,19 @@ TEST(BytesVerdict, NeverWhereRanksBeganEqual) {
   expect_not_recognised(MadeJob().collective("broadcast", 64).times(4, step), Cause::TrainApart);
 }
 
+// As where the module is compiled first, and the wrapper is made beside it.
+TEST(BytesVerdict, NeverWhereTheWrapperIsNotCalled) {
+  const auto step = [](MadeJob& j) {
+    j.backward_of(test::kBuckets * test::kBucketBytes).optimizer();
+  };
+  const Verdict verdict = verdict_on(MadeJob().wrap().times(4, step));
+  expect_accused(verdict, VerdictKind::Never);
+  expect_cause(verdict, Cause::WrappersForwardNeverRan, 5);
+  EXPECT_EQ(verdict.numbers.micro_batches, 1);
+  const MadeJob evaluated = MadeJob().wrap().forward(1, "no_grad eval").times(4, step);
+  expect_cause(verdict_on(evaluated), Cause::NothingReduced, 61);
+}
+
 TEST(BytesVerdict, WhoAveragesByHandOrInBackwardIsNotAccused) {
   const auto local = [](MadeJob& j) { j.backward_of(kGradients).optimizer(); };
   expect_not_recognised(equal_job().times(3, local).collective("all_gather", 2 * kGradients),

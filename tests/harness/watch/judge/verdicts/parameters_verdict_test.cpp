@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/watch/judge/replicas.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 #include "harness/watch/judge/watched.h"
 #include "tests/harness/watch/made_job.h"
 
@@ -77,6 +78,10 @@ class TrackedJob {
     reduced_ = reduced;
     return *this;
   }
+  TrackedJob& sharding() {
+    wrapper_ = kFullyShard;
+    return *this;
+  }
   TrackedJob& routing() {  // to experts
     routes_ = true;
     return *this;
@@ -132,6 +137,8 @@ class TrackedJob {
 
   RankEvents made_by_wrapper(int rank) const {
     MadeJob job(rank, world_size_);
+    job.wrapper = wrapper_;
+    if (wrapper_ == kFullyShard) job.reduction = "reduce_scatter";
     job.wrap();
     job.times(5, [&](MadeJob& each) {
       each.forward();
@@ -208,6 +215,7 @@ class TrackedJob {
   Exchange::What moves_ = Exchange::What::Gradient;
   int reduced_ = 0;
   bool routes_ = false;
+  std::string wrapper_ = kDdp;
   std::vector<std::string> adapted_;
   bool are_dropped_ = false;
   int world_size_ = kRanks;
@@ -282,6 +290,14 @@ TEST(ParametersVerdict, NamesWhatNoWrapperHas) {
   EXPECT_EQ(drift.numbers.step, 1);
   ASSERT_TRUE(drift.change.has_value());
   EXPECT_EQ(drift.change->line, 31) << "where the optimizer is made";
+}
+
+TEST(ParametersVerdict, WhatTheJobDoesNotShardIsToBeShardedAsTheRest) {
+  const auto change = [](const TrackedJob& job) { return job.verdicts().front().change->what; };
+  const TrackedJob job =
+      TrackedJob().with(equal("a", Owner::Shard)).with(drifting("embed", Owner::None));
+  EXPECT_EQ(change(TrackedJob(job).sharding()), words_of(Cause::InNoWrapper).other_change);
+  EXPECT_EQ(change(job), words_of(Cause::InNoWrapper).change);
 }
 
 TEST(ParametersVerdict, NamesWhatTheWrapperWasNotToldInTime) {

@@ -136,6 +136,18 @@ TEST(Verdict, AChangeInALibraryNamesItAndItsOption) {
   test::expect_phrases("watch/judge", said);
 }
 
+// The Trainer of transformers has accelerate wrap the model.
+TEST(Verdict, AnOptionOfAccelerateIsNamedForTransformersAsWell) {
+  MadeJob job = MadeJob().wrap(1, "find_unused_parameters=true").times(4, proper);
+  Event& wrap = job.events().front();
+  wrap.inside = "accelerate/accelerator.py";
+  wrap.inside_line = 2060;
+  const std::vector<Verdict> verdicts = verdicts_on(job);
+  const auto unused = std::ranges::find(verdicts, VerdictKind::UnusedParameters, &Verdict::kind);
+  ASSERT_NE(unused, verdicts.end());
+  test::expect_phrases("watch/judge", {change_text(*unused->change)});
+}
+
 TEST(Verdict, ALibraryThatOnlyHelpsALoopIsNotNamed) {
   MadeJob job = four_steps(baseline);
   for (Event& event : job.events()) {
