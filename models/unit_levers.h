@@ -90,7 +90,7 @@ struct UnitKind {
   bool last_to_run;     // of all backwards
   bool constant_input;  // needs no gradient
 
-  auto operator<=>(const UnitKind&) const = default;
+  auto operator<=>(const UnitKind&) const = default;  // NOLINT(modernize-use-nullptr): not written
 };
 
 }  // namespace gradsync::models

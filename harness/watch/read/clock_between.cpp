@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -119,8 +120,7 @@ std::vector<Bounds> bounds_of(const std::map<GroupKey, std::vector<Meeting>>& ou
 }
 
 // The offset that all of these allow; nothing where they contradict each other.
-template <typename Range>
-std::optional<launch::ClockOffset> offset_within(const Range& bounds) {
+std::optional<launch::ClockOffset> offset_within(std::span<const Bounds> bounds) {
   std::int64_t least_ns = std::numeric_limits<std::int64_t>::min();
   std::int64_t most_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t at_ns = 0;
@@ -148,8 +148,8 @@ Known<ClockBetween> clock_between(const std::vector<const RankEvents*>& ours,
       bounds, [&](const Bounds& each) { return each.at_ns <= first_ns + kWindowNs; });
   const auto late = std::ranges::partition_point(
       bounds, [&](const Bounds& each) { return each.at_ns < last_ns - kWindowNs; });
-  const auto before = offset_within(std::ranges::subrange(bounds.begin(), early));
-  const auto after = offset_within(std::ranges::subrange(late, bounds.end()));
+  const auto before = offset_within({bounds.begin(), early});
+  const auto after = offset_within({late, bounds.end()});
   if (!before || !after) return Unknown{"what their collectives say contradicts itself"};
   const launch::HostClock clock = launch::describe_clock(*before, *after);
   return ClockBetween{nanoseconds(*clock.offset_s), nanoseconds(*clock.error_s)};

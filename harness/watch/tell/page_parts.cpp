@@ -81,7 +81,7 @@ namespace {
 void add_rows(TextTable& table, const std::string& label, const OpSums& now,
               const std::vector<const OpSums*>& shown) {
   for (const auto& [op, sum] : now) {
-    std::vector<std::string> row{label.empty() ? op : label + " " + op};
+    std::vector<std::string> row{label.empty() ? op : fmt::format("{} {}", label, op)};
     for (const OpSums* sums : shown) add_cells(row, *sums, op);
     table.add_row(std::move(row));
   }

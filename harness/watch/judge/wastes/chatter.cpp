@@ -256,10 +256,10 @@ std::map<WasteKind, Chatter> chatter_of(std::span<const Examined> ranks, std::si
       all.emplace(kind, std::move(reads));
       continue;
     }
+    const std::size_t of_first = calls.front().size();
     const bool are_alike =
-        calls.size() == ranks.size() && std::ranges::all_of(calls, [&](const auto& of_rank) {
-          return of_rank.size() == calls.front().size();
-        });
+        calls.size() == ranks.size() &&
+        std::ranges::all_of(calls, [&](const auto& of_rank) { return of_rank.size() == of_first; });
     if (are_alike) all.emplace(kind, chatter_of(calls));
   }
   return all;

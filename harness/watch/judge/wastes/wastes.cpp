@@ -187,8 +187,8 @@ Known<double> median_of(const std::vector<Savings>& steps, WasteKind kind) {
 std::vector<WasteKind> usual_kinds(const std::vector<Savings>& steps, const Savings& example) {
   std::vector<WasteKind> kinds;
   for (const auto& [kind, saved_s] : example) {
-    const auto having =
-        std::ranges::count_if(steps, [&](const Savings& step) { return step.contains(kind); });
+    const auto having = std::ranges::count_if(
+        steps, [kind = kind](const Savings& step) { return step.contains(kind); });
     if (2 * having > std::ssize(steps)) kinds.push_back(kind);
   }
   return kinds;
