@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "harness/arms/job_arms.h"
+#include "harness/base/log.h"
+#include "harness/gate/held_counts.h"
 #include "harness/plan/plan.h"
 #include "harness/session/interrupt.h"
 
@@ -50,6 +52,28 @@ void add_verdict(gate::RowCounts& counts, const JobArms& arms) {
   }
 }
 
+// What the candidate computes otherwise, by the rules of a file of counts.
+gate::HeldDifferences compare_work(const JobArms& arms) {
+  if (!arms.work(Arm::Baseline) || !arms.work(Arm::Candidate)) return {};
+  gate::HeldCounts baseline;
+  gate::HeldCounts candidate;
+  baseline.work = arms.work(Arm::Baseline);
+  candidate.work = arms.work(Arm::Candidate);
+  return gate::held_differences(baseline, candidate);
+}
+
+bool computes_the_same(const JobArms& arms) {
+  return compare_work(arms).differences.empty();
+}
+
+// Where the baseline is not its own equal, its work may be chance as well.
+void add_work(gate::RowCounts& counts, const JobArms& arms) {
+  if (!counts.unfit_because.empty()) return;
+  for (const gate::CountDifference& difference : compare_work(arms).differences) {
+    counts.differences.push_back(difference);
+  }
+}
+
 // Returns the number of steps of a start in words; "": not known.
 std::string steps_of_a_start(const GateStages& stages) {
   const int pass_steps = stages.pass_steps(0);
@@ -79,16 +103,27 @@ void add_notes(std::vector<std::string>& notes, const JobArms& arms) {
       notes.push_back(fmt::format("{}: {}", gate::to_string(arm), fault));
     }
   }
+  for (const std::string& note : compare_work(arms).notes) notes.push_back(note);
+}
+
+// Says what of its work is chance, and which lines the rest comes from.
+void start_candidate_again(JobArms& arms) {
+  log::info("the candidate is started once more: which lines does its work come from?");
+  arms.run(Arm::Candidate, JobArms::row(), JobArms::row().warmup_steps, 1);
+  arms.close();
 }
 
 // Where they are not, the control says what of it is chance: a peak of memory that is none to hold.
-bool are_counts_alike(GateStages& stages, const JobArms& arms) {
+bool are_counts_alike(GateStages& stages, JobArms& arms) {
   const auto seem_alike = [&] {
-    return stages.rows_that_differ().empty() && !is_newly_wrong(arms);
+    return stages.rows_that_differ().empty() && !is_newly_wrong(arms) && computes_the_same(arms);
   };
   if (seem_alike()) return true;
+  arms.count_work(CountedWork::OperatorsAndLines);
   stages.count_control({0});
-  return seem_alike() && stages.rows_that_tell_nothing().empty();
+  if (!stages.rows_that_tell_nothing().empty()) return false;
+  if (!computes_the_same(arms)) start_candidate_again(arms);
+  return seem_alike();
 }
 
 }  // namespace
@@ -96,8 +131,10 @@ bool are_counts_alike(GateStages& stages, const JobArms& arms) {
 GateFindings compare_jobs(const GateQuestion& question, const std::string& directory) {
   JobArms arms(question.options, directory, &session::interrupt_flag());
   GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
+  arms.count_work(CountedWork::Operators);
   stages.count();
   const bool alike = are_counts_alike(stages, arms);
+  arms.count_work(CountedWork::None);
   if (stages.wants_times(alike)) stages.measure_times();
   arms.close();
   GateFindings findings = stages.findings();
@@ -106,7 +143,10 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   report.baseline = arms.side(Arm::Baseline);
   report.candidate = arms.side(Arm::Candidate);
   gate::RowReport& row = report.rows.front();
-  if (!alike && row.counts) add_verdict(*row.counts, arms);
+  if (!alike && row.counts) {
+    add_work(*row.counts, arms);
+    add_verdict(*row.counts, arms);
+  }
   if (!arms.over_early().empty()) {
     leave_undecided(row, arms.over_early() + steps_of_a_start(stages));
   }

@@ -19,6 +19,7 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/watch/inject/environment.h"
+#include "harness/watch/inject/preload/operator_work.h"
 #include "harness/watch/judge/steps/job_counts.h"
 #include "harness/watch/read/read_events.h"
 
@@ -103,6 +104,17 @@ JobCommand read_command(const std::string& option, const std::string& text,
   return command;
 }
 
+// Work is counted up to the end of the warm-up: the steps behind it take no longer than without.
+watch::EnvironmentChanges variables_for(CountedWork counted) {
+  watch::EnvironmentChanges changes;
+  if (counted == CountedWork::None) return changes;
+  changes.emplace_back(watch::kWorkVariable, std::to_string(kWarmupSteps - 1));  // not the first
+  if (counted == CountedWork::OperatorsAndLines) {
+    changes.emplace_back(watch::kWorkLinesVariable, "1");
+  }
+  return changes;
+}
+
 // What is known of a training command, beside its words.
 struct JobContext {
   std::string gradsync;  // this program's version
@@ -142,6 +154,7 @@ void JobArms::open(Arm arm) {
   watch::EnvironmentChanges environment =
       watch::watching(job.command.torch, job.command.library, job.folder->path());
   for (auto& change : watch::own_port()) environment.push_back(std::move(change));
+  for (auto& change : variables_for(counted_work_)) environment.push_back(std::move(change));
   const auto poll = [this, arm] {
     if (interrupted_ != nullptr && interrupted_->load()) throw coordinate::Interrupted();
     tell_faults(arm);
@@ -203,6 +216,13 @@ void JobArms::count(Arm arm, const watch::TakenBlock& block, int warmup_steps,
   }
   watch::count_step(events, static_cast<std::size_t>(warmup_steps - 1),
                     "the " + gate::to_string(arm), record);
+  if (counted_work_ != CountedWork::None) add_work(arm, watch::last_counted_work(events));
+}
+
+void JobArms::add_work(Arm arm, gate::HeldWork work) {
+  Job& job = of(arm == Arm::Control ? Arm::Baseline : arm);
+  work.torch = job.command.torch.version;
+  job.work = job.work ? gate::common_work(*job.work, work) : std::move(work);
 }
 
 void JobArms::require_as_many_ranks(Arm arm) const {
@@ -254,6 +274,10 @@ bool JobArms::same_command() const {
 
 const std::optional<watch::Watched>& JobArms::watched(Arm arm) const {
   return of(arm).watched;
+}
+
+const std::optional<gate::HeldWork>& JobArms::work(Arm arm) const {
+  return of(arm).work;
 }
 
 gate::Side side_of_job(const std::string& command, const std::string& torch,

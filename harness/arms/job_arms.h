@@ -2,7 +2,8 @@
 // optimizer step, and takes its steps when it is its turn (harness/watch/hold/held_job.h).
 //
 // A fresh start of an arm runs the command once more. The communication of a job is counted in the
-// last warm-up step of every start; by then DDP has arranged its buckets.
+// last warm-up step of every start; by then DDP has arranged its buckets. What it computes is
+// counted there, too, but only in starts without timed turns: it makes steps longer.
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 #include "harness/arms/gate_question.h"
 #include "harness/arms/resident_arms.h"
 #include "harness/gate/gate_report.h"
+#include "harness/gate/work.h"
 #include "harness/watch/hold/held_job.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/judge/watched.h"
@@ -29,6 +31,9 @@ struct JobCommand {
   watch::JobTorch torch;
   watch::PreloadLibrary library;
 };
+
+// What of its computation (harness/gate/work.h) a start counts in its warm-up steps.
+enum class CountedWork { None, Operators, OperatorsAndLines };
 
 class JobArms : public ResidentArms {
  public:
@@ -52,10 +57,16 @@ class JobArms : public ResidentArms {
   Block run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
   void close() override;
 
+  // What the starts from here on count; at first it is nothing.
+  void count_work(CountedWork counted) { counted_work_ = counted; }
+
   gate::Side side(gate::Arm arm) const;
   bool same_command() const;
   // What was seen of an arm in its first start; absent: it took no block.
   const std::optional<watch::Watched>& watched(gate::Arm arm) const;
+  // What a step of the arm computed in all starts in which that was counted. Starts of the control
+  // are the baseline's. Absent: it was counted in none.
+  const std::optional<gate::HeldWork>& work(gate::Arm arm) const;
   // "the baseline made 12 of 20 steps, then exited with status 0" of the first job that was over
   // before its turn was; "": none was.
   const std::string& over_early() const { return over_early_; }
@@ -65,6 +76,7 @@ class JobArms : public ResidentArms {
     JobCommand command;
     std::string log;
     std::optional<watch::Watched> watched;
+    std::optional<gate::HeldWork> work;
     std::unique_ptr<watch::EventFolder> folder;  // of the start that is resident
     std::unique_ptr<watch::HeldJob> held;
     std::set<std::string> told;     // faults that were told
@@ -77,11 +89,13 @@ class JobArms : public ResidentArms {
   void tell_faults(gate::Arm arm);
   void count(gate::Arm arm, const watch::TakenBlock& block, int warmup_steps,
              results::TrialRecord& record);
+  void add_work(gate::Arm arm, gate::HeldWork work);
   void require_as_many_ranks(gate::Arm arm) const;
   void fail(gate::Arm arm, const watch::TakenBlock& block, results::TrialRecord& record);
 
   const std::atomic<bool>* interrupted_;
   std::array<Job, gate::kArms.size()> jobs_;
+  CountedWork counted_work_ = CountedWork::None;
   std::string over_early_;
 };
 

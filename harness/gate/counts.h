@@ -22,8 +22,8 @@ inline constexpr const char* kWorkDifference = "work";
 struct CountDifference {
   std::string what;      // "row", "ranks", "events", "collectives", "buckets", "gradient_bytes",
                          // "peak_allocated_bytes" or "status"; of training commands "verdict",
-                         // the watcher's words for what the others mean; of held counts also
-                         // "world_size", "micro_batches", "syncs" (held_counts.h) and "work"
+                         // the watcher's words for what the others mean, and "work"; of held
+                         // counts also "world_size", "micro_batches" and "syncs" (held_counts.h)
   std::string sentence;  // "micro-batch 1: 14 more all_reduces, 413.1 MiB (no_sync has no effect)"
   bool operator==(const CountDifference&) const = default;
 };

@@ -167,7 +167,7 @@ void add_work_differences(const std::optional<HeldWork>& held, const std::option
     found.notes.emplace_back("what the job computes is not compared: the file does not hold it");
   } else if (held->torch != seen->torch) {
     found.notes.push_back(fmt::format(
-        "what the job computes is not compared: the file is of torch {}, and the job has {}",
+        "what the job computes is not compared: the baseline has torch {}, and the job has {}",
         held->torch, seen->torch));
   } else {
     for (const WorkDifference& difference : work_differences(*held, *seen)) {

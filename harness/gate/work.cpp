@@ -112,7 +112,9 @@ std::vector<LineWork> lines_behind(const std::vector<LineWork>& held,
   if (held.empty() || seen.empty()) return {};
   std::vector<LineWork> lines = new_lines(held, seen);
   if (lines.empty()) lines = lines_with_more(held, seen);
-  if (lines.empty()) lines = lines_with_more(seen, held);
+  if (!lines.empty()) return lines;
+  lines = lines_with_more(seen, held);
+  for (LineWork& line : lines) line.line = 0;
   return lines;
 }
 

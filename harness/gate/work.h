@@ -29,7 +29,7 @@ struct OperatorWork {
 struct LineWork {
   std::string file;  // without its folders
   std::string text;
-  int line = 0;            // in the job that was seen; 0: in a file of counts
+  int line = 0;            // in the job that was seen; 0: in what that is held against
   std::int64_t times = 0;  // of the operators that it calls; 0: it leads to such a line
   std::int64_t bytes = 0;  // of their outputs
   bool operator==(const LineWork&) const = default;
@@ -74,8 +74,7 @@ struct WorkDifference {
   std::optional<std::int64_t> held_flops;  // both are set where they differ, and only there
   std::optional<std::int64_t> seen_flops;
   // The lines that are not held, in the order in which they run; where there is none, those that do
-  // more than is held; where there is none either, those of the file that do less, or that are
-  // gone.
+  // more than is held; where there is none either, those held that do less, or that are gone.
   std::vector<LineWork> lines;
   bool operator==(const WorkDifference&) const = default;
 };

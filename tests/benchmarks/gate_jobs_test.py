@@ -22,6 +22,7 @@ DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
 PROPER, IMPROPER = (DDP, "baseline", "fixed"), (DDP, "improper")
 ENDLESS = HERE / "endless_training.py"
 HOLDING = HERE / "holding_training.py"
+SLOWED = HERE / "slowed_training.py"
 UNSEEDED = HERE / "unseeded_training.py"
 STEPS = 6  # of each of them
 # What the loader leaves of a process that uses another torch. Then it sleeps.
@@ -101,7 +102,7 @@ class Counts(GateJobsTest):
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         row = self.row()
         differences = {each["what"]: each["sentence"] for each in row["counts"]["differences"]}
-        self.assertEqual(sorted(differences), ["collectives", "events", "verdict"])
+        self.assertEqual(sorted(differences), ["collectives", "events", "verdict", "work"])
         self.assertEqual(
             differences["events"],
             "micro-batch 1: 1 more all_reduce, 676 B (no_sync has no effect)",
@@ -120,6 +121,23 @@ class Counts(GateJobsTest):
         self.assertTrue(context["gradsync"] and context["commit"])
         self.assertIn("VERDICT: NOT PASSED", outcome.out)
 
+    def test_an_operator_more_is_found_with_its_line_before_times(self):
+        outcome = self.gate(two_ranks(SLOWED), two_ranks(SLOWED), "--counts-only")
+        self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
+        self.assertFalse((self.place / "gate" / "control.log").exists())
+
+        outcome = self.gate(two_ranks(SLOWED), two_ranks(SLOWED, "host_read"), "--force")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        row = self.row()
+        [difference] = row["counts"]["differences"]
+        self.assertEqual(difference["what"], "work")
+        self.assertRegex(
+            difference["sentence"],
+            r"^every rank, per step: \+1 _local_scalar_dense \(a host read\), .*; "
+            r"slowed_training.py line \d+: `loss.item\(\)  # host_read`$",
+        )
+        self.assertIsNone(row["times"])
+
     def test_a_job_whose_collectives_vary_by_chance_is_unfit(self):
         job = two_ranks(UNSEEDED)
         outcome = self.gate(job, job)
@@ -137,8 +155,9 @@ class Counts(GateJobsTest):
         self.assert_refused(outcome, "the baseline: 0 of", "TMPDIR", status=UNFIT)
 
     def test_a_job_that_is_over_is_undecided(self):
-        job = two_ranks(*PROPER)
-        outcome = self.gate(job, job)
+        told = "echo work $GRADSYNC_WATCH_WORK; exec " + two_ranks(*PROPER)
+        job = command("sh", "-c", told)
+        outcome = self.gate(job, job, "--python", TORCH_PYTHON)
         self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
         row = self.row()
         self.assertEqual(row["counts"], {"differences": [], "unfit_because": ""})
@@ -149,7 +168,9 @@ class Counts(GateJobsTest):
             r"status 0: a start takes about \d+ steps$",
         )
         self.assertIn("both commands are the same: what differs is chance", self.report()["notes"])
-        self.assertTrue((self.place / "gate" / "control.log").exists())
+        for arm, counted in (("baseline", "work 2"), ("control", "work")):
+            log = (self.place / "gate" / f"{arm}.log").read_text()
+            self.assertEqual(log.splitlines()[0], counted, "a start of the control has times")
 
 
 class BadInput(GateJobsTest):

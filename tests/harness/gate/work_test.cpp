@@ -115,10 +115,8 @@ TEST(Work, OfOneRankAloneNamesIt) {
   expect_said(found);
 }
 
-TEST(Work, OfLessNamesTheLineOfTheFile) {
-  HeldWork held = usual();
-  held.ranks[0].lines[1].line = 0;
-  const auto found = work_differences(held, changed([](RankWork& rank) {
+TEST(Work, OfLessNamesTheHeldLine) {
+  const auto found = work_differences(usual(), changed([](RankWork& rank) {
                                         rank.operators.erase("mm");
                                         rank.lines.pop_back();
                                       }));

@@ -7,6 +7,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/watch/judge/steps/steps.h"
+#include "harness/watch/judge/steps/usual_work.h"
 
 namespace gradsync::watch {
 namespace {
@@ -93,6 +94,17 @@ void count_step(const std::vector<RankEvents>& processes, std::size_t step, cons
     if (const auto peak = repeatable_peak(counted, peak_until(counted)))
       rank.peak_allocated_bytes = *peak;
   }
+}
+
+gate::HeldWork last_counted_work(const std::vector<RankEvents>& processes) {
+  std::vector<gate::RankWork> ranks;
+  for (const RankEvents& process : processes) {
+    auto work = last_counted_work(process, cut_into_steps(process.events));
+    if (!work) continue;
+    work->ranks = {std::max(process.rank, 0)};  // without a process group it is alone
+    ranks.push_back(std::move(*work));
+  }
+  return {"", gate::grouped(ranks)};
 }
 
 std::vector<RankEvents> first_steps(std::vector<RankEvents> processes, std::size_t steps) {

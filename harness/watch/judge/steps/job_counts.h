@@ -34,6 +34,10 @@ Known<std::int64_t> repeatable_peak(const Step& step, const Known<std::int64_t>&
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,
                 results::TrialRecord& trial);
 
+// Returns what each of these processes computed in the last step in which that was counted, without
+// those in which it never was. The version of torch is the caller's to say.
+gate::HeldWork last_counted_work(const std::vector<RankEvents>& processes);
+
 // Returns the processes with what they did in their first `steps` steps alone, and the peak of
 // their tensors until then.
 std::vector<RankEvents> first_steps(std::vector<RankEvents> processes, std::size_t steps);

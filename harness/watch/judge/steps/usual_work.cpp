@@ -22,12 +22,11 @@ void add(Work& sum, const Work& work) {
 }
 
 // By step, the work that was written before it ended, and after the one before ended.
-std::vector<StepWork> work_of(const RankEvents& process, const Counted& steps) {
+std::vector<StepWork> work_of(const RankEvents& process, const std::vector<const Step*>& steps) {
   std::vector<StepWork> all(steps.size());
   for (const Work& work : process.work) {
-    const auto step = std::ranges::lower_bound(steps, work.written_ns, {},
-                                               [](const StepCounts* s) { return s->step->end_ns; });
-    if (step == steps.end() || work.written_ns < (*step)->step->start_ns) continue;
+    const auto step = std::ranges::lower_bound(steps, work.written_ns, {}, &Step::end_ns);
+    if (step == steps.end() || work.written_ns < (*step)->start_ns) continue;
     StepWork& into = all[static_cast<std::size_t>(step - steps.begin())];
     add(into.operators[work.name], work);
     if (work.stack != 0) add(into.stacks[work.stack], work);
@@ -87,12 +86,9 @@ std::vector<gate::LineWork> lines_of(const RankEvents& process, const StepWork& 
   return lines;
 }
 
-}  // namespace
-
-std::optional<gate::RankWork> usual_work(const RankEvents& process, const UsualStep& usual) {
-  Counted later = usual.all;
-  if (later.size() > 1) later.erase(later.begin());
-  const std::vector<StepWork> steps = work_of(process, later);
+std::optional<gate::RankWork> common_work(const RankEvents& process,
+                                          const std::vector<const Step*>& among) {
+  const std::vector<StepWork> steps = work_of(process, among);
   if (steps.empty()) return std::nullopt;
   gate::RankWork work;
   for (const StepWork& step : steps) {
@@ -105,6 +101,22 @@ std::optional<gate::RankWork> usual_work(const RankEvents& process, const UsualS
   work.flops = common_value(steps, flops_of);
   work.lines = lines_of(process, steps.back());
   return work;
+}
+
+}  // namespace
+
+std::optional<gate::RankWork> last_counted_work(const RankEvents& process, const Steps& steps) {
+  for (auto step = steps.steps.rbegin(); step != steps.steps.rend(); ++step) {
+    if (auto work = common_work(process, {&*step})) return work;
+  }
+  return std::nullopt;
+}
+
+std::optional<gate::RankWork> usual_work(const RankEvents& process, const UsualStep& usual) {
+  std::vector<const Step*> later;
+  for (const StepCounts* counts : usual.all) later.push_back(counts->step);
+  if (later.size() > 1) later.erase(later.begin());
+  return common_work(process, later);
 }
 
 }  // namespace gradsync::watch

@@ -13,6 +13,7 @@ using gate::OperatorWork;
 using gradsync::test::kMillisecond;
 using gradsync::test::MadeJob;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kSteps = 6;
@@ -65,6 +66,19 @@ TEST(UsualWork, WithoutAnyCountedThereIsNone) {
   RankEvents process = process_of([](int) { return 4; });
   process.work.clear();
   EXPECT_FALSE(usual_counts({process}).counts.work.has_value());
+  EXPECT_THAT(last_counted_work({process}).ranks, IsEmpty());
+}
+
+TEST(LastCountedWork, IsThatOfItsStepAlone) {
+  RankEvents process = process_of([](int step) { return step; });
+  const std::int64_t later_ns = process.work.back().written_ns;
+  std::erase_if(process.work, [&](const Work& work) { return work.written_ns == later_ns; });
+  process.rank = -1;
+  const gate::HeldWork work = last_counted_work({process});
+  ASSERT_THAT(work.ranks, SizeIs(1));
+  EXPECT_THAT(work.ranks[0].ranks, ElementsAre(0)) << "it is alone";
+  EXPECT_EQ(work.ranks[0].operators.at("mm"), (OperatorWork{kSteps - 2, 100}));
+  EXPECT_EQ(work.ranks[0].flops, kFlops);
 }
 
 TEST(UsualWork, OfAStackTheInnermostLineHasIt) {
