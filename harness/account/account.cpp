@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,8 +18,8 @@ using OfStep = std::map<ParameterKey, OfRanks>;
 
 bool has_finite_numbers(const ParameterRecord& record) {
   return is_finite(record.gradient) && is_finite(record.value) &&
-         std::all_of(record.contributions.begin(), record.contributions.end(),
-                     [](const Contribution& each) { return is_finite(each.sketch); });
+         std::ranges::all_of(record.contributions,
+                             [](const Contribution& each) { return is_finite(each.sketch); });
 }
 
 // Returns the gradients of a step whose weights are sought; empty where they are not known, with
@@ -65,9 +64,8 @@ void add_tokens(StepAccount& account, const std::map<int, std::vector<std::int64
 std::size_t WeightGroup::unknowns() const {
   std::size_t count = 0;
   for (const auto& of_rank : weights) {
-    count += static_cast<std::size_t>(std::count_if(
-        of_rank.begin(), of_rank.end(),
-        [](const FittedWeight& each) { return each.kind != FittedWeight::Kind::Absent; }));
+    count += static_cast<std::size_t>(std::ranges::count_if(
+        of_rank, [](const FittedWeight& each) { return each.kind != FittedWeight::Kind::Absent; }));
   }
   return count;
 }
@@ -126,11 +124,9 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
     std::map<std::tuple<std::vector<int>, std::vector<int>>, std::vector<const Sought*>> classes;
     for (const Sought& each : sought) classes[{each.ranks, each.readers}].push_back(&each);
     for (const auto& [who, together] : classes) solve_class(account, together, before);
-    std::stable_sort(account.groups.begin(), account.groups.end(),
-                     [](const WeightGroup& a, const WeightGroup& b) {
-                       return std::pair(a.ranks.size(), a.elements) >
-                              std::pair(b.ranks.size(), b.elements);
-                     });
+    std::ranges::stable_sort(account.groups, [](const WeightGroup& a, const WeightGroup& b) {
+      return std::pair(a.ranks.size(), a.elements) > std::pair(b.ranks.size(), b.elements);
+    });
     if (!account.groups.empty()) account.why_not.clear();
     add_tokens(account, tokens[number]);
     before.clear();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -171,9 +170,8 @@ std::optional<AccountVerdict> judge_groups(const StepAccount& account) {
   std::map<double, std::vector<const WeightGroup*>> by_factor;
   for (const WeightGroup& group : account.groups) {
     const double factor = factor_of(account, group);
-    const auto same = std::find_if(by_factor.begin(), by_factor.end(), [&](const auto& known) {
-      return are_same_factor(known.first, factor);
-    });
+    const auto same = std::ranges::find_if(
+        by_factor, [&](const auto& known) { return are_same_factor(known.first, factor); });
     (same == by_factor.end() ? by_factor[factor] : same->second).push_back(&group);
   }
   if (by_factor.size() < 2) return std::nullopt;
@@ -276,11 +274,9 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   }
   if (auto separate = judge_separate(account)) return {std::move(*separate)};
   std::vector<AccountVerdict> verdicts;
-  for (const WeightGroup& group : account.groups) {
-    verdicts.push_back(judge_weights(account, group));
-  }
-  const auto bad = std::find_if(verdicts.begin(), verdicts.end(),
-                                [](const AccountVerdict& each) { return !is_good(each.kind); });
+  for (const WeightGroup& group : account.groups) verdicts.push_back(judge_weights(account, group));
+  const auto bad = std::ranges::find_if(
+      verdicts, [](const AccountVerdict& each) { return !is_good(each.kind); });
   if (bad != verdicts.end()) {
     const auto group = account.groups.begin() + (bad - verdicts.begin());
     if (account.groups.size() > 1) bad->sentence += " in " + names_text(group->parameters);

@@ -93,9 +93,7 @@ class Certainty {
         separate.push_back(&step.account);
       }
     }
-    for (const auto& [lost, count] : accounted) {
-      cleared_[lost] = std::max(cleared_[lost], count);
-    }
+    for (const auto& [lost, count] : accounted) cleared_[lost] = std::max(cleared_[lost], count);
     are_apart_ = !separate.empty() && are_apart_for_good(separate, beside);
   }
 
@@ -203,9 +201,7 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
   if (good.size() > kMostGood) {
     verdicts.push_back(on_many_good(good, steps));
   } else {
-    for (const JudgedSteps* alike : good) {
-      verdicts.push_back(on_others(*alike, usual, steps));
-    }
+    for (const JudgedSteps* alike : good) verdicts.push_back(on_others(*alike, usual, steps));
   }
   return verdicts;
 }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "harness/account/weight_words.h"
 
@@ -21,8 +20,8 @@ std::vector<int> counted_ranks(const WeightGroup& group) {
   const double mean = group.mean();
   for (std::size_t r = 0; r < group.ranks.size(); ++r) {
     const auto& weights = group.weights[r];
-    if (std::any_of(weights.begin(), weights.end(),
-                    [&](const FittedWeight& each) { return !is_nothing(each, mean); })) {
+    if (std::ranges::any_of(weights,
+                            [&](const FittedWeight& each) { return !is_nothing(each, mean); })) {
       ranks.push_back(group.ranks[r]);
     }
   }
@@ -101,9 +100,7 @@ std::optional<AccountVerdict> judge_separate(const StepAccount& account) {
   if (parts.empty()) return std::nullopt;
   const bool are_apart = count_own_alone(parts);
   std::vector<std::string> readers;
-  for (const WeightGroup* part : parts) {
-    add_new(readers, ranks_text(part->readers));
-  }
+  for (const WeightGroup* part : parts) add_new(readers, ranks_text(part->readers));
   const std::string of_what =
       parts.size() < account.groups.size() ? " of " + names_text(names_in(parts)) : "";
   if (are_apart && readers.size() == parts.front()->ranks.size()) {

@@ -51,8 +51,7 @@ double squared_distance(const Sketch& a, const Sketch& b) {
 }
 
 bool is_finite(const Sketch& sketch) {
-  return std::all_of(sketch.begin(), sketch.end(),
-                     [](double value) { return std::isfinite(value); });
+  return std::ranges::all_of(sketch, [](double value) { return std::isfinite(value); });
 }
 
 }  // namespace gradsync::account

@@ -1,7 +1,6 @@
 #include "harness/account/sought.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace gradsync::account {
 namespace {
@@ -48,9 +47,8 @@ Sought sought_of(const OfRanks& records, const std::vector<int>& ranks) {
 }
 
 bool are_whole(const OfRanks& records) {
-  return std::all_of(records.begin(), records.end(), [](const auto& record) {
-    return record.second->length == record.second->elements;
-  });
+  return std::ranges::all_of(
+      records, [](const auto& record) { return record.second->length == record.second->elements; });
 }
 
 std::vector<Sought> of_replicas(const OfRanks& records, const Owners& owners) {
@@ -103,7 +101,7 @@ std::vector<Sought> of_shards(const OfRanks& records) {
       add(sought.value, records.at(ranks[k])->value);
       sought.readers.push_back(ranks[k]);
     }
-    const auto same = std::find_if(all.begin(), all.end(), [&](const Sought& known) {
+    const auto same = std::ranges::find_if(all, [&](const Sought& known) {
       return are_alike(known.gradient, sought.gradient, kSameGradient);
     });
     if (same == all.end()) {
@@ -118,8 +116,8 @@ std::vector<Sought> of_shards(const OfRanks& records) {
 }
 
 bool contributes(const Sought& sought) {
-  return std::any_of(sought.columns.begin(), sought.columns.end(),
-                     [](const auto& column) { return squared_length(column.second) > 0; });
+  return std::ranges::any_of(sought.columns,
+                             [](const auto& column) { return squared_length(column.second) > 0; });
 }
 
 }  // namespace
@@ -127,9 +125,7 @@ bool contributes(const Sought& sought) {
 Owners owners_of(const OfRanks& records) {
   std::vector<Part> parts;
   if (are_whole(records)) {
-    for (const auto& [rank, record] : records) {
-      add_to_parts(parts, record->value, rank, kSameValue);
-    }
+    for (const auto& [rank, record] : records) add_to_parts(parts, record->value, rank, kSameValue);
   } else {
     parts.emplace_back();
     for (const auto& [rank, record] : records) parts.back().ranks.push_back(rank);

@@ -63,9 +63,7 @@ Equations equations_of(const Sought& sought, const std::vector<Column>& columns,
       const auto found = sought.columns.find(columns[c]);
       row[c] = found == sought.columns.end() ? 0 : found->second[b] / size;
     }
-    for (std::size_t k = 0; k < besides.size(); ++k) {
-      row[columns.size() + k] = besides[k][b] / size;
-    }
+    for (std::size_t k = 0; k < besides.size(); ++k) row[columns.size() + k] = besides[k][b] / size;
     equations.add(row, right[b] / size);
   }
   return equations;
@@ -96,7 +94,7 @@ void set_weights(WeightGroup& group, const std::vector<Column>& columns, const F
   group.weights.assign(group.ranks.size(), {});
   for (std::size_t c = 0; c < columns.size(); ++c) {
     if (columns[c].is_older) continue;
-    const auto rank = std::find(group.ranks.begin(), group.ranks.end(), columns[c].rank);
+    const auto rank = std::ranges::find(group.ranks, columns[c].rank);
     auto& weights = group.weights[static_cast<std::size_t>(rank - group.ranks.begin())];
     const auto place = static_cast<std::size_t>(columns[c].micro_batch);
     if (weights.size() <= place) weights.resize(place + 1, {FittedWeight::Kind::Absent});
@@ -155,9 +153,9 @@ bool can_be_judged_alone(const Parameter& parameter) {
 }
 
 double may_be_left(const std::vector<const Parameter*>& parameters) {
-  const bool is_rounded = std::any_of(
-      parameters.begin(), parameters.end(),
-      [](const Parameter* parameter) { return is_of_16_bits(parameter->sought->dtype); });
+  const bool is_rounded = std::ranges::any_of(parameters, [](const Parameter* parameter) {
+    return is_of_16_bits(parameter->sought->dtype);
+  });
   return is_rounded ? kLeftOverRounded : kLeftOver;
 }
 
@@ -279,8 +277,8 @@ std::vector<std::vector<const Parameter*>> divided(
       rest.push_back(parameter);
       continue;
     }
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const Group& group) { return are_alike(group.fit, fit); });
+    const auto same =
+        std::ranges::find_if(groups, [&](const Group& group) { return are_alike(group.fit, fit); });
     if (same == groups.end()) {
       groups.push_back({fit, {parameter}});
     } else {
@@ -292,7 +290,7 @@ std::vector<std::vector<const Parameter*>> divided(
   // Too small to be judged alone, they go where they fit.
   std::vector<const Parameter*> unfit;
   for (const Parameter* parameter : rest) {
-    const auto home = std::find_if(all.begin(), all.end(), [&](auto group) {
+    const auto home = std::ranges::find_if(all, [&](auto group) {
       group.push_back(parameter);
       return fit_of(group).left_over <= may_be_left(group);
     });

@@ -34,7 +34,7 @@ std::string numbers_text(const std::vector<double>& values, const char* format) 
 
 // The values as whole multiples of the smallest; nothing where they are none.
 std::optional<std::vector<double>> whole_ratios(const std::vector<double>& values) {
-  const double least = *std::min_element(values.begin(), values.end());
+  const double least = *std::ranges::min_element(values);
   if (least <= 0) return std::nullopt;
   std::vector<double> ratios;
   for (const double value : values) {
@@ -63,9 +63,7 @@ std::string listed(const std::vector<std::size_t>& numbers) {
   const std::size_t last = numbers.back() + 1;
   if (numbers.size() == 1) return fmt::format("micro-batch {}", first);
   if (numbers.size() == 2) return fmt::format("micro-batches {} and {}", first, last);
-  if (last - first + 1 == numbers.size()) {
-    return fmt::format("micro-batches {} to {}", first, last);
-  }
+  if (last - first + 1 == numbers.size()) return fmt::format("micro-batches {} to {}", first, last);
   std::vector<std::size_t> from_one;
   for (const std::size_t number : numbers) from_one.push_back(number + 1);
   return fmt::format("micro-batches {}", fmt::join(from_one, ", "));
@@ -92,7 +90,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 void add_new(std::vector<std::string>& texts, const std::string& text) {
-  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+  if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
 }
 
 bool is_nothing(const FittedWeight& estimate, double mean) {
@@ -118,9 +116,7 @@ WeightWords::WeightWords(const WeightGroup& group) : group_(group), mean_(group.
 
 double WeightWords::spread() const {
   double most = 0;
-  for (const Place& place : places_) {
-    most = std::max(most, std::abs(place.estimate.weight - 1));
-  }
+  for (const Place& place : places_) most = std::max(most, std::abs(place.estimate.weight - 1));
   return most;
 }
 
@@ -138,10 +134,9 @@ std::string WeightWords::lost_ranks() const {
   std::vector<int> lost;
   for (std::size_t r = 0; r < group_.ranks.size(); ++r) {
     const auto& weights = group_.weights[r];
-    const bool is_there = std::any_of(weights.begin(), weights.end(), [](const FittedWeight& each) {
-      return each.kind != FittedWeight::Kind::Absent;
-    });
-    if (is_there && std::all_of(weights.begin(), weights.end(), [&](const FittedWeight& each) {
+    const bool is_there = std::ranges::any_of(
+        weights, [](const FittedWeight& each) { return each.kind != FittedWeight::Kind::Absent; });
+    if (is_there && std::ranges::all_of(weights, [&](const FittedWeight& each) {
           return is_nothing(each, mean_);
         })) {
       lost.push_back(group_.ranks[r]);
@@ -224,7 +219,7 @@ std::string WeightWords::profile_text(const std::vector<double>& values, const s
 }
 
 std::string WeightWords::unequal() const {
-  const bool are_equal = std::all_of(places_.begin(), places_.end(), [](const Place& place) {
+  const bool are_equal = std::ranges::all_of(places_, [](const Place& place) {
     return std::abs(place.estimate.weight - 1) <= tolerance(place.estimate);
   });
   if (are_equal) return "";
@@ -283,8 +278,8 @@ std::string WeightWords::rounded() const {
     counts[place.micro_batch] += 1;
   }
   for (std::size_t m = 0; m < micro_batches_; ++m) sums[m] /= std::max(1.0, counts[m]);
-  const auto least = std::min_element(sums.begin(), sums.end());
-  const auto most = std::max_element(sums.begin(), sums.end());
+  const auto least = std::ranges::min_element(sums);
+  const auto most = std::ranges::max_element(sums);
   return fmt::format("micro-batch {} counts {} less than micro-batch {}", least - sums.begin() + 1,
                      percent_text(1 - *least / *most), most - sums.begin() + 1);
 }
@@ -293,9 +288,9 @@ std::string WeightWords::not_told_apart() const {
   const auto is_apart = [](const Place& place) {
     return place.estimate.kind == FittedWeight::Kind::Apart;
   };
-  const auto first = std::find_if(places_.begin(), places_.end(), is_apart);
+  const auto first = std::ranges::find_if(places_, is_apart);
   if (first == places_.end()) return "";
-  const auto count = std::count_if(places_.begin(), places_.end(), is_apart);
+  const auto count = std::ranges::count_if(places_, is_apart);
   const auto second = std::find_if(first + 1, places_.end(), [&](const Place& place) {
     return is_apart(place) && place.estimate.together == first->estimate.together;
   });
