@@ -1,7 +1,5 @@
 #include "harness/coordinate/watched_group.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "harness/base/clock.h"
@@ -88,8 +86,7 @@ void WatchedGroup::take(int rank, TrialDone message) {
   auto& messages = gathered_[order];
   messages[rank] = std::move(message);
   if (static_cast<int>(messages.size()) < group_.size()) return;
-  const auto trial = std::find_if(awaited_.begin(), awaited_.end(),
-                                  [&](const plan::Trial& t) { return t.order == order; });
+  const auto trial = std::ranges::find(awaited_, order, &plan::Trial::order);
   GRADSYNC_CHECK(trial == awaited_.end(), ==, false);
   results::TrialRecord record =
       merge_ranks(record_for(runnable_, *trial), messages, runnable_.spec.as_published);

@@ -1,6 +1,5 @@
 #include "harness/launch/agent.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/utsname.h>
 
@@ -16,7 +15,6 @@
 #include "harness/launch/host_address.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
-#include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
 namespace {

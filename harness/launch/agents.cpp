@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/messages.h"
 #include "harness/base/readable_json.h"
-#include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
 namespace {
@@ -149,9 +147,7 @@ ClockOffset Agents::measure_clock(Task& task) {
     ping.remote_ns = *answered_ns;
     pings.push_back(ping);
   }
-  if (pings.empty()) {
-    throw CommError(fmt::format("{} does not answer", task.name()), true);
-  }
+  if (pings.empty()) throw CommError(fmt::format("{} does not answer", task.name()), true);
   return offset_of(pings);
 }
 
@@ -259,9 +255,7 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
                    spawn.pin, {}};
   for (const auto& [name, value] : spawn.environment) start.environment[name] = value;
   for (const auto& task : agents.tasks_) {
-    if (!task->lines.is_open()) {
-      throw CommError(fmt::format("{} is gone", task->name()));
-    }
+    if (!task->lines.is_open()) throw CommError(fmt::format("{} is gone", task->name()));
     tell(task->lines, start);
   }
 }

@@ -11,10 +11,8 @@ namespace gradsync::launch {
 
 ClockOffset offset_of(const std::vector<Ping>& pings) {
   GRADSYNC_CHECK(pings.empty(), ==, false);
-  const Ping& best =
-      *std::min_element(pings.begin(), pings.end(), [](const Ping& a, const Ping& b) {
-        return a.received_ns - a.sent_ns < b.received_ns - b.sent_ns;
-      });
+  const Ping& best = *std::ranges::min_element(
+      pings, {}, [](const Ping& ping) { return ping.received_ns - ping.sent_ns; });
   const std::int64_t middle_ns = best.sent_ns + (best.received_ns - best.sent_ns) / 2;
   return {middle_ns, best.remote_ns - middle_ns, (best.received_ns - best.sent_ns + 1) / 2};
 }

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
-#include "harness/base/errors.h"
 #include "harness/base/fields.h"
 #include "harness/launch/link_shape.h"
 #include "harness/launch/link_test.h"

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include "harness/base/fields.h"

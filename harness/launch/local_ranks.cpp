@@ -59,8 +59,7 @@ struct LocalRanks::Impl {
   bool wait_for_activity(double timeout_s, int wake_fd);
   void collect(int rank);
   bool anything_runs() const {
-    return std::any_of(ranks.begin(), ranks.end(),
-                       [](const auto& rank) { return rank->running(); });
+    return std::ranges::any_of(ranks, [](const auto& rank) { return rank->running(); });
   }
 };
 

@@ -116,8 +116,7 @@ void place_node(const Reader& reader, int wanted, TaskPlace& place) {
   const int rank = reader.number("RANK", 0);
   const int world_size = reader.number("WORLD_SIZE", 1);
   const std::string per_node = reader.text("PET_NPROC_PER_NODE");
-  const bool counted =
-      !per_node.empty() && std::all_of(per_node.begin(), per_node.end(), ::isdigit);
+  const bool counted = !per_node.empty() && std::ranges::all_of(per_node, ::isdigit);
   int ranks = counted ? reader.number("PET_NPROC_PER_NODE", 1) : std::max(1, wanted);
   if (counted && wanted != 0 && wanted != ranks) {
     contradict(

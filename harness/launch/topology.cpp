@@ -50,9 +50,7 @@ std::optional<double> read_link(JsonFields& fields, const std::string& name, int
 Topology parse_topology(const fs::path& path, int scale) {
   const json source = read_json_file(path.string());
   JsonFields fields(source, path.string());
-  if (fields.string("schema") != kSchema) {
-    fields.fail("schema", fmt::format("\"{}\"", kSchema));
-  }
+  if (fields.string("schema") != kSchema) fields.fail("schema", fmt::format("\"{}\"", kSchema));
   Topology topology;
   topology.name = path.stem().string();
   topology.about = fields.string("about", "");

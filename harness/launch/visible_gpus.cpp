@@ -6,7 +6,6 @@
 #include <charconv>
 #include <filesystem>
 #include <sstream>
-#include <string>
 
 namespace gradsync::launch {
 namespace {
@@ -32,9 +31,7 @@ bool is_named(const GpuInfo& gpu, const std::string& name) {
     return !beginning.empty() && uuid.starts_with(beginning);
   };
   if (begins(gpu.uuid.value_or(""), name)) return true;
-  if (name.starts_with("MIG-GPU-")) {
-    return gpu.uuid == name.substr(4, name.find('/') - 4);
-  }
+  if (name.starts_with("MIG-GPU-")) return gpu.uuid == name.substr(4, name.find('/') - 4);
   const auto instances = gpu.mig_instances.value_or(std::vector<std::string>{});
   return std::ranges::any_of(instances, [&](const auto& each) { return begins(each, name); });
 }
