@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
-#include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/plan/combinations.h"
 
@@ -31,7 +29,7 @@ std::vector<Cell> multiply(const std::vector<Cell>& cells, const Axis& axis, con
   for (const json& value : list) {
     Cell cell;
     set(axis, cell, value, fields);
-    if (std::find(seen.begin(), seen.end(), cell) != seen.end()) {
+    if (std::ranges::find(seen, cell) != seen.end()) {
       fields.fail(axis.name, "each value once", fmt::format("{} twice", value.dump()));
     }
     seen.push_back(cell);
@@ -65,7 +63,7 @@ void settle_dtypes(const JsonFields& fields, Cell& cell) {
 std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   std::vector<Cell> unique;
   for (const Cell& cell : cells) {
-    if (std::find(unique.begin(), unique.end(), cell) == unique.end()) unique.push_back(cell);
+    if (std::ranges::find(unique, cell) == unique.end()) unique.push_back(cell);
   }
   return unique;
 }

@@ -21,7 +21,7 @@ Condition choice(const char* name, std::string Plan::*field,
                  const std::vector<std::string>& choices) {
   return {name, [=](JsonFields& fields, Plan& plan) {
             plan.*field = fields.string(name, choices.front());
-            if (std::find(choices.begin(), choices.end(), plan.*field) != choices.end()) return;
+            if (std::ranges::find(choices, plan.*field) != choices.end()) return;
             fields.fail(name, fmt::format("\"{}\"", fmt::join(choices, "\" or \"")));
           }};
 }
@@ -29,9 +29,7 @@ Condition choice(const char* name, std::string Plan::*field,
 Condition count(const char* name, int Plan::*field) {
   return {name, [=](JsonFields& fields, Plan& plan) {
             const std::int64_t value = fields.integer(name, 1, plan.*field);
-            if (value > kLargestCount) {
-              fields.fail(name, fmt::format("at most {}", kLargestCount));
-            }
+            if (value > kLargestCount) fields.fail(name, fmt::format("at most {}", kLargestCount));
             plan.*field = static_cast<int>(value);
           }};
 }

@@ -1,7 +1,6 @@
 #include "harness/plan/edge.h"
 
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "harness/base/errors.h"

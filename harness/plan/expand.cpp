@@ -23,10 +23,8 @@ std::vector<Group> group(const std::vector<Cell>& cells) {
     const auto same = [&](const Group& g) {
       return g.topology == cell.topology && g.scale == cell.scale;
     };
-    auto found = std::find_if(groups.begin(), groups.end(), same);
-    if (found == groups.end()) {
-      found = groups.insert(groups.end(), {cell.topology, cell.scale, {}});
-    }
+    auto found = std::ranges::find_if(groups, same);
+    if (found == groups.end()) found = groups.insert(groups.end(), {cell.topology, cell.scale, {}});
     found->cells.push_back(cell);
   }
   return groups;
@@ -54,9 +52,7 @@ std::vector<std::size_t> draw_order(std::size_t size, std::uint64_t seed, std::s
   std::mt19937_64 generator(words);
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = size; i > 1; --i) {
-    std::swap(order[i - 1], order[draw_below(generator, i)]);
-  }
+  for (std::size_t i = size; i > 1; --i) std::swap(order[i - 1], order[draw_below(generator, i)]);
   return order;
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <vector>
 
 #include "harness/base/errors.h"
 #include "harness/base/named.h"

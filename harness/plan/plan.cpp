@@ -1,11 +1,9 @@
 #include "harness/plan/plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
-#include <stdexcept>
 
 #include "harness/base/json_fields.h"
 #include "harness/plan/cell.h"
@@ -23,7 +21,7 @@ constexpr double kMostTrials = 1e6;  // a plan of more would not end in a lifeti
 
 // Names end up in file names and in --set PART.field.
 bool is_name(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
 }
@@ -99,9 +97,7 @@ json merge_cells(const json& plan_cells, const json& own, const JsonFields& fiel
 std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
                              const json& plan_cells, bool honest, bool needs_warmup,
                              const Part& defaults) {
-  if (!list.is_array() || list.empty()) {
-    plan_fields.fail("parts", "a list with at least one part");
-  }
+  if (!list.is_array() || list.empty()) plan_fields.fail("parts", "a list with at least one part");
   std::vector<Part> parts;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = fmt::format("parts[{}].", i);
