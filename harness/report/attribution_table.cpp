@@ -99,9 +99,7 @@ std::string largest_share(const SecondsByName& seconds) {
   double sum_s = 0;
   for (const auto& [name, value_s] : seconds) sum_s += value_s;
   if (sum_s <= 0) return "-";
-  const auto largest =
-      std::max_element(seconds.begin(), seconds.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto largest = std::ranges::max_element(seconds, {}, &SecondsByName::value_type::second);
   return fmt::format("{} ({:.0f} %)", largest->first, 100 * largest->second / sum_s);
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "harness/base/grouped.h"
 #include "harness/base/units.h"

@@ -46,9 +46,7 @@ std::string time_clause(const Known<results::StepRatio>& slowdown) {
     return fmt::format("took {} the time of no_sync, in {},", ratio,
                        text::launches_that_ran(slowdown->launches));
   }
-  if (!slowdown->is_clearly_different()) {
-    return fmt::format("costs no measurable time ({})", ratio);
-  }
+  if (!slowdown->is_clearly_different()) return fmt::format("costs no measurable time ({})", ratio);
   return fmt::format("{} {} the time of no_sync", slowdown->ratio > 1 ? "costs" : "takes", ratio);
 }
 

@@ -100,7 +100,7 @@ std::vector<const CellView*> by_sharding(const PartView& part) {
 }
 
 bool any_of(const PartView& part, const std::function<bool(const CellResult& cell)>& holds) {
-  return std::any_of(part.cells.begin(), part.cells.end(), holds);
+  return std::ranges::any_of(part.cells, holds);
 }
 
 bool has_predictions(const PartView& part) {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
-#include <optional>
 #include <utility>
 
 namespace gradsync::summary {
@@ -36,8 +34,8 @@ bool knows_its_times(const RankRecord& rank) {
     return std::isfinite(span.start_s) && std::isfinite(span.end_s);
   };
   return !rank.step_s.empty() && std::isfinite(rank.step_s.back()) && rank.step_s.back() >= 0 &&
-         std::all_of(rank.timeline_events.begin(), rank.timeline_events.end(), known) &&
-         std::all_of(rank.timeline_phases.begin(), rank.timeline_phases.end(), known);
+         std::ranges::all_of(rank.timeline_events, known) &&
+         std::ranges::all_of(rank.timeline_phases, known);
 }
 
 std::string obstacle_in(const TrialRecord& trial) {
@@ -62,7 +60,7 @@ double error_between_hosts_s(const TrialRecord& trial, const HostClocks& clocks)
   for (const RankRecord& rank : trial.ranks) by_node[rank.node] = clocks.of(rank.node)->error_s;
   std::vector<double> errors_s;
   for (const auto& [node, error_s] : by_node) errors_s.push_back(error_s);
-  std::sort(errors_s.begin(), errors_s.end(), std::greater<>());
+  std::ranges::sort(errors_s, std::greater<>());
   return errors_s.size() > 1 ? errors_s[0] + errors_s[1] : 0;
 }
 
@@ -96,7 +94,7 @@ std::vector<double> moments_s(const RankRecord& rank,
     add(event.end_s);
   }
   for (const CollectiveParts& collective : collectives) add(collective.all_issued_s);
-  std::sort(moments.begin(), moments.end());
+  std::ranges::sort(moments);
   return moments;
 }
 
@@ -173,7 +171,7 @@ struct RankSum {
 
  private:
   TimeParts& sum_of(const TimelineEvent& event) {
-    const auto found = std::find_if(collectives.begin(), collectives.end(), [&](const auto& entry) {
+    const auto found = std::ranges::find_if(collectives, [&](const auto& entry) {
       return entry.first.op == event.op && entry.first.bucket == event.bucket;
     });
     if (found != collectives.end()) return found->second;
@@ -222,7 +220,7 @@ std::vector<double> step_starts_s(const TrialRecord& trial, const HostClocks& cl
     starts_s.push_back(*rank.timeline_start_s - offset->offset_s);
   }
   if (starts_s.empty()) return {};
-  const double first_s = *std::min_element(starts_s.begin(), starts_s.end());
+  const double first_s = *std::ranges::min_element(starts_s);
   for (double& start_s : starts_s) start_s -= first_s;
   return starts_s;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -57,8 +58,7 @@ class Grouper {
           topology_order.try_emplace(group.cell.topology(), topology_order.size()).first->second;
       keyed.emplace_back(json::array({part, topology, sort_key(plan, group)}), std::move(group));
     }
-    std::stable_sort(keyed.begin(), keyed.end(),
-                     [](const auto& left, const auto& right) { return left.first < right.first; });
+    std::ranges::stable_sort(keyed, std::less<>(), &std::pair<json, CellGroup>::first);
     std::vector<CellGroup> sorted;
     sorted.reserve(keyed.size());
     for (auto& [key, group] : keyed) sorted.push_back(std::move(group));
@@ -92,8 +92,7 @@ std::vector<CellGroup> group_by_cell(const json& plan, const std::vector<TrialRe
   std::vector<const TrialRecord*> in_order;
   in_order.reserve(trials.size());
   for (const TrialRecord& trial : trials) in_order.push_back(&trial);
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const auto* left, const auto* right) { return left->order < right->order; });
+  std::ranges::stable_sort(in_order, {}, &TrialRecord::order);
   Grouper grouper(is_as_published(plan));
   for (const TrialRecord* trial : in_order) {
     grouper.group(trial->part, trial->cell).trials.push_back(trial);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "harness/text/labels.h"
-
 namespace gradsync::summary {
 
 namespace {

@@ -41,8 +41,8 @@ Known<Value> known_if(bool is_known, Value value, const char* why_not) {
 
 std::vector<double> finite(const std::vector<double>& values) {
   std::vector<double> kept;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(kept),
-               [](double value) { return std::isfinite(value); });
+  std::ranges::copy_if(values, std::back_inserter(kept),
+                       [](double value) { return std::isfinite(value); });
   return kept;
 }
 

@@ -12,7 +12,6 @@
 
 #include "harness/stats/sample.h"
 #include "harness/summary/cell_summary.h"
-#include "harness/summary/launch_times.h"
 
 namespace gradsync::summary {
 
@@ -144,8 +143,8 @@ double wire_s(double bytes, std::size_t ranks, const Link& link) {
 std::vector<const TrialRecord*> in_launch(const std::vector<const TrialRecord*>& trials,
                                           int launch) {
   std::vector<const TrialRecord*> found;
-  std::copy_if(trials.begin(), trials.end(), std::back_inserter(found),
-               [launch](const TrialRecord* trial) { return trial->launch == launch; });
+  std::ranges::copy_if(trials, std::back_inserter(found),
+                       [launch](const TrialRecord* trial) { return trial->launch == launch; });
   return found;
 }
 

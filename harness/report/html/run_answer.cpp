@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "harness/report/html/html.h"
 #include "harness/report/html/run_page.h"
 #include "harness/text/labels.h"
 

@@ -11,8 +11,6 @@
 #include "harness/report/html/page.h"
 #include "harness/report/part_page.h"
 #include "harness/report/tables.h"
-#include "harness/summary/guide_claims.h"
-#include "harness/summary/part_view.h"
 #include "harness/summary/plan_source.h"
 #include "harness/summary/timed_steps.h"
 #include "harness/text/labels.h"
