@@ -19,9 +19,7 @@ double BlockTime::unaccounted_s() const {
 
 std::optional<BlockTime> block_time(const RankRecord& rank) {
   const auto known = [](double step_s) { return std::isfinite(step_s); };
-  if (rank.step_s.empty() || !std::all_of(rank.step_s.begin(), rank.step_s.end(), known)) {
-    return std::nullopt;
-  }
+  if (rank.step_s.empty() || !std::ranges::all_of(rank.step_s, known)) return std::nullopt;
   const bool has_block = std::isfinite(rank.block_s) && rank.block_s > 0;
   return BlockTime{&rank, has_block ? rank.block_s : sum_of_steps_s(rank), rank.step_s.size()};
 }

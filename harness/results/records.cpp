@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <stdexcept>
-#include <utility>
 
 #include "harness/plan/cell.h"
 #include "harness/results/block_time.h"

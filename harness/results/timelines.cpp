@@ -50,9 +50,8 @@ bool has_timelines(const RankRecord& rank) {
 }
 
 const RankRecord* rank_with_memory(const TrialRecord& trial) {
-  const auto found =
-      std::find_if(trial.ranks.begin(), trial.ranks.end(),
-                   [](const RankRecord& rank) { return !rank.memory_timeline.empty(); });
+  const auto found = std::ranges::find_if(
+      trial.ranks, [](const RankRecord& rank) { return !rank.memory_timeline.empty(); });
   return found == trial.ranks.end() ? nullptr : &*found;
 }
 
@@ -75,7 +74,7 @@ Line parse_part(const std::string& text, const std::string& path, const FilePart
 }  // namespace
 
 std::string timelines_line(const TrialRecord& trial) {
-  if (std::none_of(trial.ranks.begin(), trial.ranks.end(), has_timelines)) return "";
+  if (std::ranges::none_of(trial.ranks, has_timelines)) return "";
   TimelinesLine line;
   for (const RankRecord& rank : trial.ranks) {
     line.ranks.push_back(
@@ -120,8 +119,7 @@ bool TimelinesFile::read_into(TrialRecord& trial) const {
   if (text.empty()) return false;
   auto line = parse_part<TimelinesLine>(text, path_, *trial.timelines_at);
   for (RankTimelines& from : line.ranks) {
-    const auto rank = std::find_if(trial.ranks.begin(), trial.ranks.end(),
-                                   [&](const RankRecord& to) { return to.rank == from.rank; });
+    const auto rank = std::ranges::find(trial.ranks, from.rank, &RankRecord::rank);
     if (rank == trial.ranks.end()) continue;
     rank->timeline_start_s = from.start_s;
     rank->timeline_events = std::move(from.events.rows);

@@ -222,9 +222,7 @@ std::vector<TrialRecord> read_trials(const std::string& directory, std::string* 
   }
   std::vector<TrialRecord> trials = without_replaced(parse_lines(lines.whole, path));
   const std::string missing = read_timelines(directory, trials);
-  if (warning != nullptr && !missing.empty()) {
-    *warning += (warning->empty() ? "" : "; ") + missing;
-  }
+  if (warning != nullptr && !missing.empty()) *warning += (warning->empty() ? "" : "; ") + missing;
   return trials;
 }
 

@@ -6,17 +6,11 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/fields.h"
 #include "harness/launch/cores.h"
-#include "harness/launch/gpus.h"
-#include "harness/launch/host.h"
 #include "harness/launch/near_cpus.h"
 #include "harness/launch/topology.h"
 #include "harness/launch/visible_gpus.h"

@@ -12,7 +12,7 @@ using results::Status;
 using results::TrialRecord;
 
 bool failed_as_expected(const TrialRecord& trial, const plan::Plan& plan) {
-  return std::any_of(plan.parts.begin(), plan.parts.end(), [&](const plan::Part& part) {
+  return std::ranges::any_of(plan.parts, [&](const plan::Part& part) {
     return trial.status == Status::Failed && trial.part == part.name &&
            !part.expected_failure.empty() &&
            trial.reason.find(part.expected_failure) != std::string::npos;
@@ -35,9 +35,7 @@ ExitStatus exit_status_of(const std::exception& error) {
 }
 
 ExitStatus exit_status_of(const std::vector<TrialRecord>& trials, const plan::Plan& plan) {
-  const auto any = [&](const auto& holds) {
-    return std::any_of(trials.begin(), trials.end(), holds);
-  };
+  const auto any = [&](const auto& holds) { return std::ranges::any_of(trials, holds); };
   if (any([&](const TrialRecord& trial) { return went_wrong(trial, plan); })) {
     return ExitStatus::Failed;
   }

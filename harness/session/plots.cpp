@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <string>
 
 #include "harness/base/log.h"
 #include "harness/base/program_files.h"

@@ -53,7 +53,7 @@ std::string shipped_minors() {
     if (name.starts_with(prefix)) minors.push_back(name.substr(prefix.size()));
   }
   if (minors.empty()) return "none";
-  std::sort(minors.begin(), minors.end());
+  std::ranges::sort(minors);
   return fmt::format("{}", fmt::join(minors, ", "));
 }
 

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "harness/base/errors.h"
 #include "harness/launch/gpus.h"

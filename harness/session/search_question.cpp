@@ -35,9 +35,9 @@ void check_axis(const SearchOptions& options) {
                     "of an axis, as in --largest accumulation_steps, or --fastest",
                     options.largest.empty() ? "neither of" : "both"));
   }
-  const bool known = options.largest.empty() ? options.smallest == kBudget
-                                             : std::find(kLargest.begin(), kLargest.end(),
-                                                         options.largest) != kLargest.end();
+  const bool known = options.largest.empty()
+                         ? options.smallest == kBudget
+                         : std::ranges::find(kLargest, options.largest) != kLargest.end();
   if (known) return;
   throw ConfigError(fmt::format("search: got {} {}, expected --largest {}, or --smallest {}",
                                 options.largest.empty() ? "--smallest" : "--largest",

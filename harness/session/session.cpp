@@ -16,10 +16,8 @@
 #include "harness/base/log.h"
 #include "harness/base/program_files.h"
 #include "harness/coordinate/merge.h"
-#include "harness/launch/host.h"
 #include "harness/report/formats.h"
 #include "harness/results/block_time.h"
-#include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
 #include "harness/session/plan_length.h"
 #include "harness/session/plots.h"
@@ -69,8 +67,7 @@ std::string key_of(const plan::Launch& launch, const plan::Trial& trial) {
 }
 
 const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
-  const auto part = std::find_if(plan.parts.begin(), plan.parts.end(),
-                                 [&](const plan::Part& p) { return p.name == name; });
+  const auto part = std::ranges::find(plan.parts, name, &plan::Part::name);
   GRADSYNC_CHECK(part == plan.parts.end(), ==, false);
   return *part;
 }
