@@ -6,7 +6,6 @@
 #include <array>
 #include <filesystem>
 
-#include "harness/base/errors.h"
 #include "harness/base/program_files.h"
 
 namespace gradsync::watch {

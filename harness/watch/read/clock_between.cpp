@@ -139,9 +139,7 @@ std::optional<launch::ClockOffset> offset_within(std::span<const Bounds> bounds)
 Known<ClockBetween> clock_between(const std::vector<const RankEvents*>& ours,
                                   const std::vector<const RankEvents*>& theirs) {
   const std::vector<Bounds> bounds = bounds_of(meetings_of(ours), meetings_of(theirs));
-  if (bounds.empty()) {
-    return Unknown{"no collective was seen of which both hosts know the end"};
-  }
+  if (bounds.empty()) return Unknown{"no collective was seen of which both hosts know the end"};
   const std::int64_t first_ns = bounds.front().at_ns;
   const std::int64_t last_ns = bounds.back().at_ns;
   const auto early = std::ranges::partition_point(

@@ -24,8 +24,7 @@ std::int64_t complete_ns(const Event& collective) {
 }
 
 void sort_by_time(std::vector<Event>& events) {
-  std::stable_sort(events.begin(), events.end(),
-                   [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+  std::ranges::stable_sort(events, {}, &Event::start_ns);
 }
 
 void shift(RankEvents& process, std::int64_t by_ns) {

@@ -346,9 +346,8 @@ void add_hook_events(const std::string& directory, std::vector<RankEvents>& rank
     } catch (const ConfigError& error) {
       hook.faults.emplace_back(error.what());
     }
-    const auto same = std::find_if(ranks.begin(), ranks.end(), [&](const RankEvents& rank) {
-      return rank.pid == hook.pid && hook.pid != 0;
-    });
+    const auto same = std::ranges::find_if(
+        ranks, [&](const RankEvents& rank) { return rank.pid == hook.pid && hook.pid != 0; });
     if (same == ranks.end()) {
       ranks.push_back(std::move(hook));
     } else {

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "harness/watch/inject/preload/event_file.h"
 #include "harness/watch/read/op_sums.h"
 
 namespace gradsync::watch {
@@ -190,9 +189,7 @@ void merge_nccl(RankEvents& process, const RankEvents& nccl) {
 
 void add_nccl_calls(std::vector<RankEvents> nccl, std::vector<RankEvents>& processes) {
   for (RankEvents& calls : nccl) {
-    const auto same =
-        std::find_if(processes.begin(), processes.end(),
-                     [&](const RankEvents& process) { return process.pid == calls.pid; });
+    const auto same = std::ranges::find(processes, calls.pid, &RankEvents::pid);
     if (same == processes.end()) {
       processes.push_back(std::move(calls));
     } else {

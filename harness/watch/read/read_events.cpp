@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -255,9 +254,8 @@ WatchedFolder read_folder(const std::string& directory) {
       folder.ranks.push_back(std::move(process));
     }
   }
-  std::sort(folder.ranks.begin(), folder.ranks.end(), [](const RankEvents& a, const RankEvents& b) {
-    return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
-  });
+  std::ranges::sort(folder.ranks, {},
+                    [](const RankEvents& each) { return std::tie(each.rank, each.pid); });
   return folder;
 }
 

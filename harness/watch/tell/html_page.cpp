@@ -71,9 +71,7 @@ std::string change_box(const Change& change) {
 template <typename Said>
 std::string grounds_of(const Said& said) {
   std::string text;
-  if (!said.why.empty()) {
-    text += html::element("p", "Why: " + html::inline_marks(said.why)) + "\n";
-  }
+  if (!said.why.empty()) text += html::element("p", "Why: " + html::inline_marks(said.why)) + "\n";
   return said.change ? text + change_box(*said.change) : text;
 }
 

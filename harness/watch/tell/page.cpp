@@ -65,9 +65,7 @@ std::string models_text(const std::vector<ModelVerdict>& models) {
 
 std::string watch_page(const Watched& watched) {
   std::string text = wrapped("WATCH " + cast_line(watched), 0, kPageWidth) + "\n";
-  if (watched.typical) {
-    text += typical_step(*watched.typical, knows_what_is_enough(watched));
-  }
+  if (watched.typical) text += typical_step(*watched.typical, knows_what_is_enough(watched));
   const std::string gpu = gpu_sentence(watched);
   if (!gpu.empty()) text += wrapped(gpu, 0, kPageWidth) + "\n";
   const std::string peak = peak_sentence(watched);

@@ -52,9 +52,7 @@ bool holds_less(const WatchedRank& a, const WatchedRank& b) {
 
 std::string cast_line(const Watched& watched) {
   std::string text = cast_of(watched);
-  if (!watched.wrappers.empty()) {
-    text += fmt::format(", {}", fmt::join(watched.wrappers, " and "));
-  }
+  if (!watched.wrappers.empty()) text += fmt::format(", {}", fmt::join(watched.wrappers, " and "));
   if (!watched.ranks.empty()) {
     const WatchedRank& rank = watched.ranks.front();
     text += "; ";
@@ -99,9 +97,7 @@ std::optional<TextTable> step_table(const TypicalStep& typical, bool knows_enoug
   if (typical.collectives.empty()) return std::nullopt;
   std::vector<TextTable::Column> columns{
       {"per step and rank", text::Align::Left}, {"now"}, {"bytes"}};
-  if (knows_enough) {
-    columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});
-  }
+  if (knows_enough) columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});
   TextTable table(std::move(columns));
   if (typical.axes.size() < 2) {
     add_rows(table, "", typical.collectives, shown_of(typical, knows_enough));

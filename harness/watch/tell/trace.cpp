@@ -10,9 +10,7 @@
 #include <utility>
 
 #include "harness/report/trace_events.h"
-#include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/steps/steps.h"
-#include "harness/watch/judge/watched.h"
 
 namespace gradsync::watch {
 
@@ -59,7 +57,7 @@ class Slices {
   }
 
   const std::vector<Slice>& sorted() {
-    std::stable_sort(slices_.begin(), slices_.end(), [](const Slice& a, const Slice& b) {
+    std::ranges::stable_sort(slices_, [](const Slice& a, const Slice& b) {
       return std::pair(a.span.start_ns, b.span.end_ns) < std::pair(b.span.start_ns, a.span.end_ns);
     });
     return slices_;

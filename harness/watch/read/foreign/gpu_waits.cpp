@@ -55,9 +55,7 @@ WaitsOfHost waits_of_host(const TraceFile& trace) {
 void add_waits(GpuSpans& waits, const GpuSpan& gap, const TracedLaunch* launch,
                const WaitsOfHost& host) {
   const std::int64_t launched_ns = launch == nullptr ? gap.start_ns : launch->at_ns;
-  if (launched_ns < gap.end_ns) {
-    waits.push_back({std::max(launched_ns, gap.start_ns), gap.end_ns});
-  }
+  if (launched_ns < gap.end_ns) waits.push_back({std::max(launched_ns, gap.start_ns), gap.end_ns});
   const auto thread = launch == nullptr ? host.end() : host.find(launch->thread);
   if (thread == host.end()) return;
   auto next = std::ranges::upper_bound(thread->second, gap.start_ns, {}, &GpuSpan::end_ns);

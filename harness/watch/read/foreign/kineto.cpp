@@ -8,7 +8,6 @@
 #include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "harness/base/errors.h"
 #include "harness/base/whole_file.h"
@@ -19,7 +18,6 @@
 #include "harness/watch/read/foreign/device_events.h"
 #include "harness/watch/read/foreign/gradient_runs.h"
 #include "harness/watch/read/foreign/nccl_kernels.h"
-#include "harness/watch/read/foreign/trace_file.h"
 #include "harness/watch/read/foreign/traced_collectives.h"
 #include "harness/watch/read/group_roles.h"
 

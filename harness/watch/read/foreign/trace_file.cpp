@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <utility>
 
 #include "harness/watch/inject/preload/c10d_operations.h"
 #include "harness/watch/inject/preload/fnv_1a.h"

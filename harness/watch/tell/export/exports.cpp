@@ -9,7 +9,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/results/store.h"
-#include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/export/event_file.h"
 
 namespace gradsync::watch {
@@ -25,9 +24,7 @@ constexpr double kMostShare = 0.02;
 std::string tensorboard_file(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) {
-    throw ResultsError(fmt::format("{}: cannot be made: {}", folder, error.message()));
-  }
+  if (error) throw ResultsError(fmt::format("{}: cannot be made: {}", folder, error.message()));
   return (fs::path(folder) / event_file_name(utc_seconds())).string();
 }
 
@@ -50,8 +47,8 @@ std::string event_record(const WatchedStep& step, double ended_s) {
 }  // namespace
 
 std::string job_name(const std::vector<std::string>& command) {
-  const auto script = std::find_if(command.begin(), command.end(),
-                                   [](const std::string& word) { return word.ends_with(".py"); });
+  const auto script =
+      std::ranges::find_if(command, [](const std::string& word) { return word.ends_with(".py"); });
   if (script != command.end()) return fs::path(*script).filename().string();
   return command.empty() ? "" : fs::path(command.front()).filename().string();
 }
