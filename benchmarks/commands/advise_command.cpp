@@ -12,7 +12,6 @@
 #include "benchmarks/commands/step_models.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
-#include "harness/base/words.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/known_options.h"
 #include "harness/predict/advice.h"

@@ -35,7 +35,7 @@ std::vector<plan::Launch> launches_of(const plan::Plan& plan) {
   std::vector<plan::Launch> launches;
   for (const plan::Part& part : plan.parts) {
     for (const plan::Cell& cell : part.cells) {
-      auto launch = std::find_if(launches.begin(), launches.end(), [&](const auto& l) {
+      auto launch = std::ranges::find_if(launches, [&](const auto& l) {
         return l.part == part.name && l.topology == cell.topology && l.scale == cell.scale;
       });
       if (launch == launches.end()) {

@@ -14,7 +14,6 @@
 #include "harness/watch/hold/whole_job.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/judge/equal.h"
-#include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/equal_report.h"
 
 namespace gradsync::cli {

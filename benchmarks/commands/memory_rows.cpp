@@ -122,7 +122,7 @@ void print_composition(const MemoryRow& row) {
   for (const auto& [name, size] : *row.peak_by_category) {
     if (size > 0) sorted.emplace_back(-size, name);
   }
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   text::TextTable table({{"part", text::Align::Left}, {"bytes"}, {"share"}});
   const auto peak = static_cast<double>(*row.peak_bytes);
   for (const auto& [size, name] : sorted) {

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <stdexcept>
 #include <string_view>
 

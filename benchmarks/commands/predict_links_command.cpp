@@ -184,9 +184,7 @@ void predict_links(const LinksOptions& options) {
   const Links links = links_of(options);
   const json file = to_json(link_file_of(links, options));
   if (!options.out.empty()) write_file(options.out, file);
-  if (!options.topology_out.empty()) {
-    write_file(options.topology_out, topology_of(links, options));
-  }
+  if (!options.topology_out.empty()) write_file(options.topology_out, topology_of(links, options));
   if (options.as_json) {
     std::cout << file.dump(1) << "\n";
     return;

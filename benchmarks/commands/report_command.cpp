@@ -80,7 +80,7 @@ std::string report_on(const ReportOptions& options) {
         "--format html: got {} of them, expected one: each has a file of its own", paths.size()));
   }
   if (options.compares()) {
-    return std::any_of(paths.begin(), paths.end(), watch::is_watched_job)
+    return std::ranges::any_of(paths, watch::is_watched_job)
                ? compared_with_a_job(paths, options.format)
                : compared(paths, options.format);
   }

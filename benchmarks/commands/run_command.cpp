@@ -60,9 +60,7 @@ std::vector<std::string> varying_parameters(const std::vector<json>& cells) {
     const auto differs = [&, &name = name, &value = value](const json& cell) {
       return cell.value(name, json()) != value;
     };
-    if (!shown.contains(name) && std::any_of(cells.begin(), cells.end(), differs)) {
-      varying.push_back(name);
-    }
+    if (!shown.contains(name) && std::ranges::any_of(cells, differs)) varying.push_back(name);
   }
   return varying;
 }

@@ -344,9 +344,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
     }
     check_paper(*options);
     check_seconds(*options);
-    if (options->exports.job.empty()) {
-      options->exports.job = watch::job_name(options->command);
-    }
+    if (options->exports.job.empty()) options->exports.job = watch::job_name(options->command);
     status = static_cast<ExitStatus>(Watcher(*options).run());
   });
 }

@@ -172,9 +172,7 @@ std::string own_name(const CommandPage& page) {
 std::vector<std::string> groups_of(const CommandPage& program) {
   std::vector<std::string> groups;
   for (const CommandPage& command : program.commands) {
-    if (std::find(groups.begin(), groups.end(), command.group) == groups.end()) {
-      groups.push_back(command.group);
-    }
+    if (std::ranges::find(groups, command.group) == groups.end()) groups.push_back(command.group);
   }
   return groups;
 }

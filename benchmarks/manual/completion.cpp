@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "benchmarks/manual/completion_scripts.h"
 #include "harness/base/words.h"
 

@@ -73,8 +73,8 @@ std::string help_screen(const CommandPage& program) {
       wrapped(program.about, 0, text::kTerminalWidth) + "\nusage: " + usage_of(program) + "\n";
   for (const std::string& group : groups_of(program)) {
     std::vector<CommandPage> members;
-    std::copy_if(program.commands.begin(), program.commands.end(), std::back_inserter(members),
-                 [&](const CommandPage& command) { return command.group == group; });
+    std::ranges::copy_if(program.commands, std::back_inserter(members),
+                         [&](const CommandPage& command) { return command.group == group; });
     text += commands_text(group, members);
   }
   text += "\nExamples\n";
