@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"

@@ -144,8 +144,7 @@ void SafetensorsFile::check_offsets() const {
   for (const auto& [name, tensor] : tensors_) {
     if (tensor.begin < tensor.end) in_order.emplace_back(&tensor, &name);
   }
-  std::sort(in_order.begin(), in_order.end(),
-            [](const auto& a, const auto& b) { return a.first->begin < b.first->begin; });
+  std::ranges::sort(in_order, {}, [](const auto& each) { return each.first->begin; });
   for (std::size_t i = 1; i < in_order.size(); ++i) {
     if (in_order[i].first->begin >= in_order[i - 1].first->end) continue;
     throw ConfigError(path_, *in_order[i].second + ".data_offsets",

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"

@@ -1,7 +1,6 @@
 #include "harness/base/readable_json.h"
 
 #include <set>
-#include <vector>
 
 namespace gradsync {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <string_view>
 
 namespace gradsync::fit {
 namespace {

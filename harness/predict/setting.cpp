@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/launch/link_shape.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/known_options.h"

@@ -26,8 +26,7 @@ Interval exact_interval(double events, double trials, double level) {
 std::vector<double> holm_adjusted(const std::vector<double>& p_values) {
   std::vector<std::size_t> order(p_values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return p_values[i]; });
   std::vector<double> adjusted(p_values.size());
   double highest = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {

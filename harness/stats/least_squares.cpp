@@ -94,9 +94,7 @@ EigenSystem symmetric_eigen(std::vector<double> matrix, std::size_t size) {
   }
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return matrix[a * size + a] < matrix[b * size + b];
-  });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return matrix[i * size + i]; });
   EigenSystem eigen;
   for (const std::size_t k : order) {
     eigen.values.push_back(matrix[k * size + k]);

@@ -5,7 +5,6 @@
 #include <boost/math/special_functions/polygamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 
 #include "harness/base/errors.h"

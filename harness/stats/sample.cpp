@@ -17,7 +17,7 @@ double quantile(std::vector<double> values, double p) {
   GRADSYNC_CHECK(values.size(), >, std::size_t{0});
   GRADSYNC_CHECK(p, >=, 0.0);
   GRADSYNC_CHECK(p, <=, 1.0);
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double position = p * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::size_t>(position);
   const std::size_t above = std::min(below + 1, values.size() - 1);
@@ -34,7 +34,7 @@ double hodges_lehmann(const std::vector<double>& differences) {
       means.push_back((differences[i] + differences[j]) / 2);
     }
   }
-  std::sort(means.begin(), means.end());
+  std::ranges::sort(means);
   const std::size_t middle = means.size() / 2;
   return means.size() % 2 == 1 ? means[middle] : (means[middle - 1] + means[middle]) / 2;
 }

@@ -1,11 +1,9 @@
 #include "harness/stats/step_law.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "harness/base/errors.h"
 

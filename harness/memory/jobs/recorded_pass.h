@@ -102,9 +102,7 @@ inline void hold_data(const models::MemoryProfile& profile, MemoryAccount& accou
   const std::vector<std::int64_t> whole{profile.batch_bytes};
   for (const auto* tensors :
        {account.has_blocks() ? &profile.batch_tensors_bytes : &whole, &profile.buffer_bytes}) {
-    for (const std::int64_t bytes : *tensors) {
-      account.hold(measure::MemoryCategory::Other, bytes);
-    }
+    for (const std::int64_t bytes : *tensors) account.hold(measure::MemoryCategory::Other, bytes);
   }
 }
 
