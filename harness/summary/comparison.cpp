@@ -10,16 +10,12 @@ namespace gradsync::summary {
 using results::Parameters;
 using results::StepRatio;
 
-namespace {
-
 const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::string& part,
                             const Parameters& cell) {
   const auto found = std::ranges::find_if(
       groups, [&](const CellGroup& group) { return group.part == part && group.cell == cell; });
   return found == groups.end() ? nullptr : &*found;
 }
-
-}  // namespace
 
 std::optional<StepRatio> compare_steps(const CellGroup& cell, const CellGroup& reference,
                                        double level) {

@@ -16,6 +16,10 @@ namespace gradsync::summary {
 std::optional<results::StepRatio> compare_steps(const CellGroup& cell, const CellGroup& reference,
                                                 double level = stats::kUsualLevel);
 
+// Returns the group of this cell of this part, or nullptr.
+const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::string& part,
+                            const results::Parameters& cell);
+
 // Returns the group that differs from `group` only in its strategy, or nullptr.
 const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& group,
                          const std::string& strategy);

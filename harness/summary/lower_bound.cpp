@@ -165,9 +165,9 @@ std::vector<const TrialRecord*> trials_of_setting(const results::Context& contex
 }
 
 // Returns the terms of one launch; nothing if one is not known.
-std::optional<SyncTerms> terms_of(const std::vector<const TrialRecord*>& row,
-                                  const std::vector<const TrialRecord*>& setting,
-                                  const Link& link) {
+std::optional<LowerBound> terms_of(const std::vector<const TrialRecord*>& row,
+                                   const std::vector<const TrialRecord*>& setting,
+                                   const Link& link) {
   const auto c = micro_batch_s(setting);
   const auto r = first_bucket_s(row);
   const auto f = optimizer_s(row);
@@ -175,24 +175,17 @@ std::optional<SyncTerms> terms_of(const std::vector<const TrialRecord*>& row,
   if (!c || !r || !f || bytes.empty()) return std::nullopt;
   const std::size_t ranks = row.front()->ranks.size();
   const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
-  return SyncTerms{*c, *r, wire_s(all, ranks, link), wire_s(bytes.back(), ranks, link), *f};
+  return LowerBound{.micro_batch_s = *c,
+                    .first_bucket_s = *r,
+                    .wire_s = wire_s(all, ranks, link),
+                    .last_bucket_wire_s = wire_s(bytes.back(), ranks, link),
+                    .optimizer_s = *f};
 }
 
 // What is averaged over launches.
 constexpr std::array kTerms = {
     &LowerBound::step_s, &LowerBound::micro_batch_s,      &LowerBound::first_bucket_s,
     &LowerBound::wire_s, &LowerBound::last_bucket_wire_s, &LowerBound::optimizer_s};
-
-LowerBound bound_of(const SyncTerms& terms, double micro_batches, double syncs) {
-  LowerBound bound;
-  bound.step_s = least_step_s(terms, micro_batches, syncs);
-  bound.micro_batch_s = terms.micro_batch_s;
-  bound.first_bucket_s = terms.first_bucket_s;
-  bound.wire_s = terms.wire_s;
-  bound.last_bucket_wire_s = terms.last_bucket_wire_s;
-  bound.optimizer_s = terms.optimizer_s;
-  return bound;
-}
 
 double mean_of_launches(const std::vector<LowerBound>& bounds, double LowerBound::*field) {
   std::vector<double> values;
@@ -209,7 +202,7 @@ std::string objection(const CellGroup& group, const std::optional<Link>& link) {
 
 }  // namespace
 
-double least_step_s(const SyncTerms& terms, double micro_batches, double syncs) {
+double least_step_s(const LowerBound& terms, double micro_batches, double syncs) {
   const double c = terms.micro_batch_s;
   const double synchronized =
       std::max({c, terms.first_bucket_s + terms.wire_s, c + terms.last_bucket_wire_s});
@@ -226,10 +219,11 @@ Known<LowerBound> lower_bound(const results::StepTimes& step_s, const results::C
   for (const TrialRecord* trial : row) launches.insert(trial->launch);
   std::vector<LowerBound> bounds;
   for (const int launch : launches) {
-    const auto terms = terms_of(in_launch(row, launch), in_launch(setting, launch), *link);
+    auto terms = terms_of(in_launch(row, launch), in_launch(setting, launch), *link);
     if (!terms) continue;
     const auto syncs = static_cast<double>(synchronized(row.front()->ranks.front()).size());
-    bounds.push_back(bound_of(*terms, group.cell.accumulation_steps(), syncs));
+    terms->step_s = least_step_s(*terms, group.cell.accumulation_steps(), syncs);
+    bounds.push_back(*terms);
   }
   if (bounds.empty()) {
     return Unknown{

@@ -33,17 +33,9 @@
 
 namespace gradsync::summary {
 
-// The terms above, in seconds; of the wires one synchronized micro-batch's.
-struct SyncTerms {
-  double micro_batch_s = 0;       // c
-  double first_bucket_s = 0;      // r
-  double wire_s = 0;              // W
-  double last_bucket_wire_s = 0;  // w
-  double optimizer_s = 0;         // f
-};
-
-// Returns the least time of a step of `micro_batches`, `syncs` of them synchronized. Pure.
-double least_step_s(const SyncTerms& terms, double micro_batches, double syncs);
+// Returns the least time of a step of `micro_batches`, `syncs` of them synchronized, from the terms
+// of a bound. Pure.
+double least_step_s(const results::LowerBound& terms, double micro_batches, double syncs);
 
 // Returns the bound of a row with these times, made of `group`; not known without a link that was
 // measured, under wrappers other than DDP, and where no row of the setting has an unsynchronized

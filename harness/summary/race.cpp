@@ -75,20 +75,14 @@ bool is_behind(const results::Ratio& ratio, std::size_t launches) {
   return ratio.ratio > (launches == 1 ? kMostAfterOne : kMostAfterTwo);
 }
 
-const CellGroup* group_of(const std::vector<CellGroup>& groups, const Contender& one) {
-  const auto found = std::ranges::find_if(groups, [&](const CellGroup& group) {
-    return group.part == one.part && group.cell == one.cell;
-  });
-  return found == groups.end() ? nullptr : &*found;
-}
-
 void compare(const std::vector<Contender*>& work, const std::vector<CellGroup>& groups) {
   const Contender* leader = leader_of(work);
   if (leader == nullptr) return;
   const auto others = static_cast<double>(std::max<std::size_t>(1, work.size() - 1));
   const double level = 1 - (1 - stats::kUsualLevel) / others;
+  const CellGroup* first = find_group(groups, leader->part, leader->cell);
   for (Contender* one : timed(work)) {
-    const auto ratio = compare_steps(*group_of(groups, *one), *group_of(groups, *leader), level);
+    const auto ratio = compare_steps(*find_group(groups, one->part, one->cell), *first, level);
     if (!ratio) continue;
     one->vs_fastest = *ratio;
     if (one != leader && is_behind(*ratio, ratio->launches)) one->standing = Standing::Slower;

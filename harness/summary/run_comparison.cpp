@@ -9,6 +9,7 @@
 
 #include "harness/results/result_fields.h"
 #include "harness/summary/cell_group.h"
+#include "harness/summary/comparison.h"
 #include "harness/summary/launch_times.h"
 #include "harness/summary/plan_source.h"
 
@@ -51,13 +52,6 @@ ComparedSide side_of(const CellResult& cell) {
           .collectives_per_step = or_nothing(cell.collectives_per_step)};
 }
 
-ComparedSide side_a(const ComparedCell& cell) {
-  return side_of(cell.a);
-}
-ComparedSide side_b(const ComparedCell& cell) {
-  return side_of(cell.b);
-}
-
 }  // namespace
 
 constexpr auto names_of(const EffectOnTimes*) {
@@ -82,7 +76,10 @@ constexpr auto fields_of(const ComparedSide*) {
 
 constexpr auto fields_of(const ComparedCell*) {
   return std::tuple{GRADSYNC_FIELDS(ComparedCell, part, cell, timing, same_collectives, step_ratio),
-                    computed("a", &side_a), computed("b", &side_b)};
+                    computed(
+                        "a", +[](const ComparedCell& cell) { return side_of(cell.a); }),
+                    computed(
+                        "b", +[](const ComparedCell& cell) { return side_of(cell.b); })};
 }
 
 constexpr auto fields_of(const LonelyCell*) {
@@ -134,22 +131,11 @@ Matching match_cells(const std::vector<CellResult>& cells_a,
   return matching;
 }
 
-// The mean steps of one cell of a run, by launch.
-class Steps {
- public:
-  explicit Steps(const FinishedRun& run)
-      : groups_(group_by_cell(run.result.plan, run.trials, {})) {}
-
-  std::vector<double> of(const CellResult& cell) const {
-    for (const CellGroup& group : groups_) {
-      if (group.part == cell.part && group.cell == cell.cell) return launch_means(group);
-    }
-    return {};
-  }
-
- private:
-  std::vector<CellGroup> groups_;
-};
+// Returns the mean steps of one cell of a run, by launch.
+std::vector<double> steps_of(const std::vector<CellGroup>& groups, const CellResult& cell) {
+  const CellGroup* group = find_group(groups, cell.part, cell.cell);
+  return group == nullptr ? std::vector<double>{} : launch_means(*group);
+}
 
 // Why the times of this cell must not be compared; "" where they may be.
 std::string context_objection(const std::vector<ContextDifference>& differences,
@@ -194,8 +180,8 @@ class Comparer {
   Comparer(const FinishedRun& a, const FinishedRun& b, double level)
       : level_(level),
         differences_(context_differences(a.result.context.written, b.result.context.written)),
-        steps_a_(a),
-        steps_b_(b) {}
+        groups_a_(group_by_cell(a.result.plan, a.trials, {})),
+        groups_b_(group_by_cell(b.result.plan, b.trials, {})) {}
 
   ComparedCell cell(const SharedCell& shared) const {
     ComparedCell out;
@@ -224,16 +210,16 @@ class Comparer {
     for (const auto& [run, cell] : {std::pair{"A", shared.a}, std::pair{"B", shared.b}}) {
       if (std::string why = missing_time(run, *cell); !why.empty()) return Unknown{why};
     }
-    const std::vector<double> a = steps_a_.of(*shared.a);
-    const std::vector<double> b = steps_b_.of(*shared.b);
+    const std::vector<double> a = steps_of(groups_a_, *shared.a);
+    const std::vector<double> b = steps_of(groups_b_, *shared.b);
     if (a.empty() || b.empty()) return Unknown{"no block of steps has a time above 0"};
     return ratio_of(stats::ratio_of_independent(b, a, level_), a.size(), b.size());
   }
 
   double level_;
   std::vector<ContextDifference> differences_;
-  Steps steps_a_;
-  Steps steps_b_;
+  std::vector<CellGroup> groups_a_;
+  std::vector<CellGroup> groups_b_;
 };
 
 ComparedRun head_of(const FinishedRun& run) {
