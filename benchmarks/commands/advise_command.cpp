@@ -136,7 +136,7 @@ predict::StepOptions how(const plan::Cell& cell, const LinkFile& links) {
 }
 
 double step_s(const Candidate& candidate, const Way& way, const LinkFile& links) {
-  const auto network = predict::network_of(way.topology, links.constants());
+  const auto network = predict::network_of(way.topology, links.constants);
   return predict::step_schedule(candidate.step, network, how(way.cell, links)).end_s();
 }
 
@@ -251,7 +251,7 @@ std::string closing_words(const std::vector<Way>& shown, std::size_t compared) {
 }
 
 void add_interval(const Candidate& candidate, const LinkFile& links, Way& way) {
-  const auto network = predict::network_of(way.topology, links.constants());
+  const auto network = predict::network_of(way.topology, links.constants);
   const predict::Prediction of =
       predict::predict_step(candidate.step, network, how(way.cell, links), links.doubt);
   way.interval90_s = {of.interval90.lo, of.interval90.hi};
@@ -264,8 +264,7 @@ void print_json(const std::vector<Way>& ways) {
 }
 
 void advise(const AdviseOptions& options) {
-  const LinkFile links =
-      options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+  const LinkFile links = predict::read_link_file(options.links);
   std::vector<Candidate> candidates;
   for (const std::string& text : options.models) candidates.push_back(candidate_of(text));
   const std::vector<Way> all = all_ways(candidates, options, links);

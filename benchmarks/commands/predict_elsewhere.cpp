@@ -109,7 +109,7 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
   predict::StepOptions options = predict::options_of(cell);
   options.rank_spread = links.rank_spread;
   const predict::Prediction of = predict::predict_step(
-      *model, predict::network_of(topology, links.constants()), options, links.doubt);
+      *model, predict::network_of(topology, links.constants), options, links.doubt);
   row.step_s = of.step_s;
   row.interval90_s = {of.interval90.lo, of.interval90.hi};
   row.compute_s = of.compute_s;
@@ -247,10 +247,6 @@ void print_gains(const StepRow& row) {
       text::kTerminalWidth);
 }
 
-LinkFile links_in(const std::string& file) {
-  return file.empty() ? LinkFile{} : predict::read_link_file(file);
-}
-
 void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as_json) {
   if (as_json) {
     json list = json::array();
@@ -284,14 +280,14 @@ void predict_run(const ElsewhereOptions& options) {
                                   options.model,
                                   options.overrides.empty() ? "--nodes" : options.overrides[0]));
   }
-  const LinkFile links = links_in(options.links);
+  const LinkFile links = predict::read_link_file(options.links);
   const std::vector<StepRow> rows = rows_of_run(options.model, links, options.profiles);
   if (rows.empty()) throw ConfigError(options.model + ": got no cell with times, expected one");
   print_rows(rows, links, options.as_json);
 }
 
 void print_beside(const std::string& directory, const std::string& links_file) {
-  const LinkFile links = links_in(links_file);
+  const LinkFile links = predict::read_link_file(links_file);
   const std::vector<StepRow> rows = rows_of_run(directory, links);
   if (rows.empty()) return log::info("no cell has times to hold a prediction against");
   std::cout << "\nPredicted, and measured beside it:\n\n";
@@ -299,7 +295,7 @@ void print_beside(const std::string& directory, const std::string& links_file) {
 }
 
 void predict_elsewhere(const ElsewhereOptions& options) {
-  const LinkFile links = links_in(options.links);
+  const LinkFile links = predict::read_link_file(options.links);
   const std::vector<StepRow> rows = rows_of(options, links);
   refuse_unknown_model(options, rows);
   print_rows(rows, links, options.as_json);

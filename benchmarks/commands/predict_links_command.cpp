@@ -82,11 +82,12 @@ LinkFile link_file_of(const Links& links, const LinksOptions& options) {
   const FittedLink& fit = links.decisive();
   LinkFile file;
   file.source = "gradsync predict links " + sources_of(options);
-  file.payload_share = 1;  // the topology's rate is that of payload
-  file.latency_s = fit.latency_s;
-  file.collective_s = fit.collective_s;
-  file.scatters_by_all_reduce = fit.scatters_by_all_reduce.value_or(file.scatters_by_all_reduce);
-  file.gathers_half_late = fit.gathers_half_late.value_or(file.gathers_half_late);
+  predict::LinkConstants& known = file.constants;
+  known.payload_share = 1;  // the topology's rate is that of payload
+  known.latency_s = fit.latency_s;
+  known.host.collective_s = fit.collective_s;
+  known.scatters_by_all_reduce = fit.scatters_by_all_reduce.value_or(known.scatters_by_all_reduce);
+  known.gathers_half_late = fit.gathers_half_late.value_or(known.gathers_half_late);
   if (fit.rate_doubt) file.doubt.rate = *fit.rate_doubt;
   if (fit.host_doubt) file.doubt.host = *fit.host_doubt;
   return file;

@@ -100,11 +100,10 @@ std::vector<std::string> topologies_named(const ElsewhereOptions& options) {
 
 std::vector<Place> places_of(const ElsewhereOptions& options) {
   std::vector<Place> places;
-  const LinkFile links =
-      options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+  const LinkFile links = predict::read_link_file(options.links);
   for (const std::string& name : topologies_named(options)) {
     for (const launch::Topology& topology : topologies_of(name, 1, options.nodes)) {
-      places.push_back({name, predict::network_of(topology, links.constants()), links.doubt});
+      places.push_back({name, predict::network_of(topology, links.constants), links.doubt});
     }
   }
   if (places.empty() && (!options.nodes.empty() || !options.links.empty())) {

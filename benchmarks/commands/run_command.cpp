@@ -138,7 +138,7 @@ void refuse_wrong(const Beside& beside, const session::RunOptions& options) {
   if (beside.predicts && options.json) {
     throw ConfigError("--predict: got --json, expected one: predict step DIR --json prints both");
   }
-  if (!beside.links.empty()) predict::read_link_file(beside.links);
+  predict::read_link_file(beside.links);
 }
 
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.

@@ -17,27 +17,14 @@ namespace gradsync::predict {
 struct LinkFile {
   std::string about;
   std::string source;  // "": not given, so the numbers are assumed
-  double payload_share = LinkConstants{}.payload_share;
-  double latency_s = 0;
-  double collective_s = 0;
-  double per_byte_s = 0;
-  double copy_per_byte_s = 0;
-  double micro_batch_s = 0;
-  double processor_per_byte_s = 0;
-  double fill_per_byte_s = 0;
-  double shard_per_byte_s = 0;
-  Algorithm algorithm = Algorithm::Ring;
-  bool scatters_by_all_reduce = true;
-  bool gathers_half_late = true;
-  bool is_shaped = false;
+  LinkConstants constants;
   double rank_spread = 0;
   Doubt doubt{.compute = 0.02, .rate = 0.03, .host = 0.5, .pause = 0.15};
-
-  LinkConstants constants() const;
 };
 
 nlohmann::json to_json(const LinkFile& file);
 
+// Returns the file; for "" the values that are assumed where none is given.
 // Errors: ConfigError with file, field, got and expected.
 LinkFile read_link_file(const std::string& path);
 

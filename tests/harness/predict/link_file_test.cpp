@@ -33,15 +33,15 @@ TEST(LinkFile, SaysWhatATopologyDoesNot) {
       "micro_batch_s": 1e-3, "algorithm": "two_level", "processor_per_byte_s": 1e-9,
       "fill_per_byte_s": 3e-10, "shard_per_byte_s": 4e-10,
       "doubt": {"compute": 0.01, "rate": 0.02, "host": 0.3}})");
-  EXPECT_DOUBLE_EQ(file.constants().latency_s, 2e-5);
-  EXPECT_DOUBLE_EQ(file.constants().host.collective_s, 1e-4);
-  EXPECT_DOUBLE_EQ(file.constants().host.per_byte_s, 1e-10);
-  EXPECT_DOUBLE_EQ(file.constants().host.copy_per_byte_s, 2e-10);
-  EXPECT_DOUBLE_EQ(file.constants().host.micro_batch_s, 1e-3);
-  EXPECT_DOUBLE_EQ(file.constants().host.processor_per_byte_s, 1e-9);
-  EXPECT_DOUBLE_EQ(file.constants().host.fill_per_byte_s, 3e-10);
-  EXPECT_DOUBLE_EQ(file.constants().host.shard_per_byte_s, 4e-10);
-  EXPECT_EQ(file.constants().algorithm, Algorithm::TwoLevel);
+  EXPECT_DOUBLE_EQ(file.constants.latency_s, 2e-5);
+  EXPECT_DOUBLE_EQ(file.constants.host.collective_s, 1e-4);
+  EXPECT_DOUBLE_EQ(file.constants.host.per_byte_s, 1e-10);
+  EXPECT_DOUBLE_EQ(file.constants.host.copy_per_byte_s, 2e-10);
+  EXPECT_DOUBLE_EQ(file.constants.host.micro_batch_s, 1e-3);
+  EXPECT_DOUBLE_EQ(file.constants.host.processor_per_byte_s, 1e-9);
+  EXPECT_DOUBLE_EQ(file.constants.host.fill_per_byte_s, 3e-10);
+  EXPECT_DOUBLE_EQ(file.constants.host.shard_per_byte_s, 4e-10);
+  EXPECT_EQ(file.constants.algorithm, Algorithm::TwoLevel);
   EXPECT_DOUBLE_EQ(file.doubt.host, 0.3);
 }
 
