@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
-#include <stdexcept>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/step_models.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
@@ -204,15 +204,6 @@ std::vector<Way> ranked(const std::vector<Way>& ways) {
   return kept;
 }
 
-std::optional<std::int64_t> budget_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  try {
-    return parse_size_bytes(text);
-  } catch (const std::invalid_argument& error) {
-    throw ConfigError(fmt::format("--budget: got \"{}\", expected {}", text, error.what()));
-  }
-}
-
 void print_ways(const std::vector<Way>& ways) {
   text::TextTable table({{"topology", text::Align::Left},
                          {"micro-batch"},
@@ -268,8 +259,8 @@ void advise(const AdviseOptions& options) {
   std::vector<Candidate> candidates;
   for (const std::string& text : options.models) candidates.push_back(candidate_of(text));
   const std::vector<Way> all = all_ways(candidates, options, links);
-  const auto budget_bytes = budget_of(options.budget);
-  std::vector<Way> shown = ranked(budget_bytes ? in_budget(all, *budget_bytes) : all);
+  std::vector<Way> shown =
+      ranked(options.budget.empty() ? all : in_budget(all, read_budget(options.budget)));
   if (shown.empty()) {
     const std::string& why = all.front().peak_unknown_because;
     throw ConfigError(

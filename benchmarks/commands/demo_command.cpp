@@ -34,10 +34,6 @@ struct Tour {
   std::string folder;  // for the jobs' output
 };
 
-void poll() {
-  if (session::interrupt_flag()) throw coordinate::Interrupted();
-}
-
 // Returns what was seen of the job.   Errors: as run_whole_job; EnvironmentError if the job did not
 // run to its end.
 watch::Watched run_job(const Tour& tour, const std::vector<std::string>& arguments) {
@@ -49,7 +45,7 @@ watch::Watched run_job(const Tour& tour, const std::vector<std::string>& argumen
   job.more = watch::own_port();
   job.log = tour.folder + "/output.log";
   job.budget_s = kBudgetS;
-  const watch::SeenJob seen = watch::run_whole_job(job, poll);
+  const watch::SeenJob seen = watch::run_whole_job(job, session::throw_if_interrupted);
   if (!seen.failure.empty() || seen.was_ended || seen.steps == 0) {
     const std::string how = !seen.failure.empty() ? seen.failure
                             : seen.was_ended      ? "did not end"

@@ -7,7 +7,6 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
-#include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/watch/hold/watched_job.h"
@@ -87,9 +86,7 @@ watch::FirstStep first_step(const EqualOptions& options, const Split& split,
                                                     split.micro_batch_size));
   job.log = fmt::format("{}/output_{}_{}.log", folder, split.ranks, split.micro_batches);
   job.steps = 1;
-  const watch::SeenJob seen = watch::run_whole_job(job, [] {
-    if (session::interrupt_flag()) throw coordinate::Interrupted();
-  });
+  const watch::SeenJob seen = watch::run_whole_job(job, session::throw_if_interrupted);
   if (!seen.failure.empty() || seen.steps == 0) {
     throw EnvironmentError(fmt::format("split into {}{}", watch::split_text(split),
                                        seen.failure.empty() ? ": " + watch::why_no_step(seen)

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
+#include <stdexcept>
 
+#include "harness/base/errors.h"
 #include "harness/base/nearest.h"
+#include "harness/base/units.h"
 
 namespace gradsync::cli {
 
@@ -57,6 +59,32 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
                      "Start from a checkpoint: a safetensors file, an index of several, or the "
                      "folder that has them");
   command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
+}
+
+void add_cell_options(CLI::App& command, std::vector<std::string>& overrides,
+                      std::initializer_list<const char*> fields) {
+  command.add_option("--set", overrides,
+                     "Set a field of a plan's cells; several values make a row each (repeatable)");
+  for (const char* field : fields) {
+    std::string axis = field;
+    std::ranges::replace(axis, '-', '_');
+    command
+        .add_option_function<std::string>(
+            fmt::format("--{}", field),
+            [&overrides, axis](const std::string& value) {
+              overrides.push_back(fmt::format("{}={}", axis, value));
+            },
+            fmt::format("Short for --set {}=...", axis))
+        ->type_name(value_name(axis));
+  }
+}
+
+std::int64_t read_budget(const std::string& text) {
+  try {
+    return parse_size_bytes(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("--budget: got \"{}\", expected {}", text, error.what()));
+  }
 }
 
 std::optional<std::string> take_override(std::vector<std::string>& overrides,

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/session/run_options.h"
 
@@ -19,6 +22,14 @@ void add_plan_options(CLI::App& command, session::RunOptions& options);
 // value.
 std::optional<std::string> take_override(std::vector<std::string>& overrides,
                                          const std::string& field);
+
+// Registers --set and a shorthand of it for each of `fields`, "micro-batch-size" as it is spelled
+// there. `overrides` must outlive `command`.
+void add_cell_options(CLI::App& command, std::vector<std::string>& overrides,
+                      std::initializer_list<const char*> fields);
+
+// Returns the bytes of --budget. Errors: ConfigError.
+std::int64_t read_budget(const std::string& text);
 
 // Registers the options that say where results go and what starts the ranks.
 void add_session_options(CLI::App& command, session::RunOptions& options);

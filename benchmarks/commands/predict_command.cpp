@@ -2,17 +2,14 @@
 // is in predict_step_command.cpp.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
 #include <iostream>
-#include <stdexcept>
 #include <string_view>
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/memory_rows.h"
 #include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/predict_job.h"
-#include "harness/base/units.h"
 #include "harness/launch/topology.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/paper/standins.h"
@@ -132,14 +129,6 @@ int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::
   return kMostMicroBatches;
 }
 
-std::int64_t budget_bytes(const std::string& text) {
-  try {
-    return parse_size_bytes(text);
-  } catch (const std::invalid_argument& error) {
-    throw ConfigError(fmt::format("--budget: got \"{}\", expected {}", text, error.what()));
-  }
-}
-
 std::string words(const memory::StepPlace& place) {
   if (place.micro_batch < 0) return "between steps";
   return fmt::format("micro-batch {}, {}{}{}", place.micro_batch + 1, place.phase,
@@ -169,7 +158,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   if (cell.offload != "none") row.host_peak_bytes = prediction.memory->host_peak_bytes;
   row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;
-  const std::int64_t budget = budget_bytes(options.budget);
+  const std::int64_t budget = read_budget(options.budget);
   row.budget_bytes = budget;
   row.fits = fits(predict, cell, topology, budget);
   row.largest_accumulation_steps = largest_accumulation(predict, cell, topology, budget);
@@ -216,21 +205,9 @@ void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::str
   auto of_job = std::make_shared<JobMemoryOptions>();
   of_job->command = std::move(job);
   command->add_option("MODEL", options->model, "A name, or a profile's path");
-  command->add_option("--set", options->overrides,
-                      "Set a field of a plan's cells; several values make a row each (repeatable)");
-  for (const char* field : {"topology", "wrapper", "strategy", "accumulation-steps",
-                            "micro-batch-size", "sequence-length"}) {
-    std::string axis = field;
-    std::replace(axis.begin(), axis.end(), '-', '_');
-    command
-        ->add_option_function<std::string>(
-            fmt::format("--{}", field),
-            [options, axis](const std::string& value) {
-              options->overrides.push_back(fmt::format("{}={}", axis, value));
-            },
-            fmt::format("Short for --set {}=...", axis))
-        ->type_name(value_name(axis));
-  }
+  add_cell_options(*command, options->overrides,
+                   {"topology", "wrapper", "strategy", "accumulation-steps", "micro-batch-size",
+                    "sequence-length"});
   command->add_option("--world-size", options->world_size, "Ranks, all on one node")
       ->check(CLI::Range(1, plan::kLargestCount));
   command->add_option("--budget", options->budget,

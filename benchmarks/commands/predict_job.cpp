@@ -8,7 +8,6 @@
 
 #include "harness/base/log.h"
 #include "harness/base/words.h"
-#include "harness/coordinate/watched_group.h"
 #include "harness/fit/job_fit.h"
 #include "harness/fit/levers.h"
 #include "harness/fit/tell.h"
@@ -45,10 +44,6 @@ bool is_answer(const fit::JobFit& fit) {
          });
 }
 
-void poll() {
-  if (session::interrupt_flag()) throw coordinate::Interrupted();
-}
-
 std::vector<fit::Lever> levers_of(const JobMemoryOptions& options) {
   std::vector<fit::Lever> levers;
   for (const std::string& text : options.levers) levers.push_back(fit::read_lever(text));
@@ -62,7 +57,7 @@ fit::LeverFit try_lever(fit::Question question, const fit::Lever& lever) {
   log::info(fmt::format("{}: {} ...", lever.name, joined_words(lever.words)));
   fit::LeverFit tried{lever.name, std::nullopt, ""};
   try {
-    tried.fit = fit::find_fit(question, poll);
+    tried.fit = fit::find_fit(question, session::throw_if_interrupted);
     if (!is_answer(*tried.fit)) {
       tried.failure = tried.fit->failure;
       tried.fit.reset();
@@ -128,7 +123,7 @@ ExitStatus predict_memory_of_job(const JobMemoryOptions& options) {
   session::catch_interrupts();
   fit::Question as_it_is = question;
   if (!levers.empty()) as_it_is.command = fit::with_words(question.command, {});
-  const fit::JobFit fit = fit::find_fit(as_it_is, poll);
+  const fit::JobFit fit = fit::find_fit(as_it_is, session::throw_if_interrupted);
   if (!is_answer(fit)) {
     log::error("the job " + fit.failure);
     return ExitStatus::Failed;

@@ -206,18 +206,7 @@ void add_predict_step_command(CLI::App& predict) {
       ->delimiter(',')
       ->check(CLI::Range(1, kMostAccumulation));
   command->add_option("--plan", options->plan, "Every cell of a plan; FILE replaces its models");
-  command->add_option("--set", options->overrides,
-                      "Set a field of a plan's cells; several values make a row each (repeatable)");
-  for (const char* field : {"topology", "wrapper", "strategy"}) {
-    command
-        ->add_option_function<std::string>(
-            fmt::format("--{}", field),
-            [options, field](const std::string& value) {
-              options->overrides.push_back(fmt::format("{}={}", field, value));
-            },
-            fmt::format("Short for --set {}=...", field))
-        ->type_name(value_name(field));
-  }
+  add_cell_options(*command, options->overrides, {"topology", "wrapper", "strategy"});
   command->add_option("--nodes", options->nodes, "Numbers of nodes, on the topology's links: 2,4,8")
       ->delimiter(',')
       ->check(CLI::Range(1, kMostNodes));

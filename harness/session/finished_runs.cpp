@@ -4,7 +4,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
-#include "harness/coordinate/coordinator.h"
 #include "harness/results/store.h"
 #include "harness/session/child_program.h"
 #include "harness/session/interrupt.h"
@@ -31,7 +30,7 @@ summary::FinishedRun run_plan_with(const std::string& program, const RunOptions&
   command.insert(command.end(), {"--out", directory});
   if (options.quiet) command.emplace_back("--quiet");
   const int status = run_program(command, Output::MessagesToStderr);
-  if (interrupt_flag().load()) throw coordinate::Interrupted();
+  throw_if_interrupted();
   if (status < 0 || status == static_cast<int>(ExitStatus::Config)) {
     throw ConfigError(fmt::format(
         "{} run {}: {}", program, command[2],

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "harness/coordinate/watched_group.h"
+
 namespace gradsync::session {
 namespace {
 
@@ -24,6 +26,10 @@ void catch_interrupts() {
 
 const std::atomic<bool>& interrupt_flag() {
   return interrupted;
+}
+
+void throw_if_interrupted() {
+  if (interrupted) throw coordinate::Interrupted();
 }
 
 }  // namespace gradsync::session

@@ -10,4 +10,7 @@ namespace gradsync::session {
 void catch_interrupts();
 const std::atomic<bool>& interrupt_flag();
 
+// Throws coordinate::Interrupted once a signal has come: what others call while they wait.
+void throw_if_interrupted();
+
 }  // namespace gradsync::session

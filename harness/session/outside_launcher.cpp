@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/build_info.h"
-#include "harness/base/clock.h"
+#include "harness/base/child_process.h"
 #include "harness/launch/agent.h"
 #include "harness/launch/host_address.h"
 #include "harness/launch/tcp.h"
@@ -93,12 +93,9 @@ pid_t fork_agent(const launch::AgentOptions& agent, const RunOptions& options) {
 
 void reap(pid_t pid) {
   constexpr double kGraceS = 2;
-  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kGraceS);
-  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
-    const std::int64_t now_ns = steady_clock().now_ns();
-    if (now_ns > deadline_ns) ::kill(pid, SIGKILL);
-    steady_clock().sleep_until_ns(now_ns + nanoseconds(0.01));
-  }
+  if (wait_for_end(pid, kGraceS)) return;
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
 }
 
 // The leading task's side: an agent of its own as a child process, and all agents.
