@@ -14,14 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-json parse_line(const std::string& line, const std::string& place) {
-  try {
-    return parse_json(line);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not valid JSON: {}", place, error.what()));
-  }
-}
-
 std::vector<std::int64_t> ids_in(JsonFields& fields, std::int64_t vocabulary_size) {
   const json& list = fields.raw("input_ids", true);
   if (!list.is_array() || list.empty()) fields.fail("input_ids", "a list of token ids");
@@ -38,7 +30,7 @@ std::vector<std::int64_t> ids_in(JsonFields& fields, std::int64_t vocabulary_siz
 
 Example example_of_line(const std::string& line, const std::string& place,
                         std::int64_t vocabulary_size) {
-  const json parsed = parse_line(line, place);
+  const json parsed = parse_json(line, place);
   JsonFields fields(parsed, place);
   Example example;
   example.ids = ids_in(fields, vocabulary_size);

@@ -2,8 +2,8 @@
 // Their messages: arm_protocol.h.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/commands/commands.h"
@@ -11,6 +11,7 @@
 #include "harness/arms/arm_protocol.h"
 #include "harness/arms/arm_wire.h"
 #include "harness/base/errors.h"
+#include "harness/base/grouped.h"
 #include "harness/base/log.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/resident.h"
@@ -32,19 +33,12 @@ struct ArmOptions {
 
 // What a request can open: the cells that share ranks, in the plan's order, with a trial for each.
 std::vector<plan::Launch> launches_of(const plan::Plan& plan) {
+  const auto network = [](const plan::Cell& cell) { return std::pair(cell.topology, cell.scale); };
   std::vector<plan::Launch> launches;
   for (const plan::Part& part : plan.parts) {
-    for (const plan::Cell& cell : part.cells) {
-      auto launch = std::ranges::find_if(launches, [&](const auto& l) {
-        return l.part == part.name && l.topology == cell.topology && l.scale == cell.scale;
-      });
-      if (launch == launches.end()) {
-        launches.push_back({part.name, cell.topology, 0, cell.scale, {}});
-        launch = std::prev(launches.end());
-      }
-      plan::Trial trial;
-      trial.cell = cell;
-      launch->trials.push_back(std::move(trial));
+    for (const auto& cells : grouped(part.cells, network)) {
+      launches.push_back({part.name, cells.front()->topology, 0, cells.front()->scale, {}});
+      for (const plan::Cell* cell : cells) launches.back().trials.emplace_back().cell = *cell;
     }
   }
   return launches;

@@ -1,34 +1,14 @@
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <random>
 #include <utility>
 
+#include "harness/base/grouped.h"
 #include "harness/plan/plan.h"
 
 namespace gradsync::plan {
 
 namespace {
-
-// Cells that one start of the ranks can hold: same network, same link rates.
-struct Group {
-  std::string topology;
-  int scale = 1;
-  std::vector<Cell> cells;
-};
-
-std::vector<Group> group(const std::vector<Cell>& cells) {
-  std::vector<Group> groups;
-  for (const Cell& cell : cells) {
-    const auto same = [&](const Group& g) {
-      return g.topology == cell.topology && g.scale == cell.scale;
-    };
-    auto found = std::ranges::find_if(groups, same);
-    if (found == groups.end()) found = groups.insert(groups.end(), {cell.topology, cell.scale, {}});
-    found->cells.push_back(cell);
-  }
-  return groups;
-}
 
 // Uniform in [0, bound). The standard's own distributions differ between libraries, and the same
 // seed must mean the same order everywhere.
@@ -73,18 +53,20 @@ int distance_steps_of(const Part& part, int launch, int round) {
 }  // namespace
 
 std::vector<Launch> expand(const Plan& plan) {
+  // Cells that one start of the ranks can hold: same network, same link rates.
+  const auto network = [](const Cell& cell) { return std::pair(cell.topology, cell.scale); };
   std::vector<Launch> launches;
   int order = 0;
   for (std::size_t p = 0; p < plan.parts.size(); ++p) {
     const Part& part = plan.parts[p];
-    const auto groups = group(part.cells);
+    const auto groups = grouped(part.cells, network);
     for (int launch = 0; launch < part.launches; ++launch) {
       for (std::size_t g = 0; g < groups.size(); ++g) {
-        const Group& cells = groups[g];
-        Launch start{part.name, cells.topology, launch, cells.scale, {}};
+        const auto& cells = groups[g];
+        Launch start{part.name, cells.front()->topology, launch, cells.front()->scale, {}};
         for (int round = 0; round < part.rounds; ++round) {
-          for (const auto i : draw_order(cells.cells.size(), plan.seed, p, g, launch, round)) {
-            start.trials.push_back({order++, cells.cells[i], round, steps_of(part, launch, round),
+          for (const auto i : draw_order(cells.size(), plan.seed, p, g, launch, round)) {
+            start.trials.push_back({order++, *cells[i], round, steps_of(part, launch, round),
                                     part.warmup_steps, distance_steps_of(part, launch, round),
                                     part.timed && plan.backend != "fake"});
           }
