@@ -15,7 +15,6 @@ namespace gradsync::cli {
 // A step with more micro-batches than this holds no more memory.
 inline constexpr int kMostMicroBatches = 64;
 
-// A cell and its prediction.
 struct MemoryRow {
   plan::Cell cell;
   int world_size = 0;

@@ -45,7 +45,6 @@ using predict::StepModel;
 
 constexpr double kOfHundred = 100;
 
-// The prediction for one cell.
 struct StepRow {
   plan::Cell cell;
   int nodes = 0;

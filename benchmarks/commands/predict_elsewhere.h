@@ -25,7 +25,6 @@ struct ElsewhereOptions {
 std::vector<launch::Topology> topologies_of(const std::string& name, int scale,
                                             const std::vector<int>& nodes);
 
-// Returns whether `name` is the directory of a run.
 bool is_run(const std::string& name);
 
 // Prints a row for each cell of the run in directory `model` that has times, with what was measured

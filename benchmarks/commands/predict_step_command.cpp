@@ -82,7 +82,6 @@ constexpr auto fields_of(const Row*) {
                     field("collectives", &Row::collectives), field("step_s", &Row::step_s)};
 }
 
-// Returns the step's seconds divided by `parts`.
 std::string seconds_text(const Row& row, int parts) {
   return row.step_s ? fmt::format("{:.3f}", *row.step_s / parts) : "-";
 }

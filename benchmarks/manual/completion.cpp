@@ -18,7 +18,6 @@ std::string filled(std::string text, const std::string& mark, const std::string&
   return text.replace(text.find(mark), mark.size(), value);
 }
 
-// The commands that `page` has, then its options.
 std::vector<std::string> words_of(const CommandPage& page) {
   std::vector<std::string> words;
   for (const CommandPage& command : page.commands) words.push_back(own_name(command));

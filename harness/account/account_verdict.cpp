@@ -20,7 +20,6 @@ using stats::FittedWeight;
 // Larger, and a foreign part of a gradient passes for rounding: bf16 leaves 0.003 over, and a comm
 // hook in 16 bits under gradients of 32 as much.
 constexpr double kForeign = 0.02;
-// Factors that count as the same.
 constexpr double kSameFactor = 5e-3;
 constexpr std::size_t kMostFactors = 4;
 

@@ -26,7 +26,6 @@ class Step {
     for (FsdpUnit& unit : units_) act(unit);
   }
 
-  // Returns the bytes of all shards' gradients.
   std::int64_t gradient_bytes() const {
     std::int64_t bytes = root_.gradient_bytes();
     for (const FsdpUnit& unit : units_) bytes += unit.gradient_bytes();

@@ -38,7 +38,6 @@ std::string of_cell(const std::string& sentence, const Cell& cell) {
                      fmt::arg("strategies", fmt::join(strategies_under(cell.wrapper), ", ")));
 }
 
-// The most that is allowed, in words.
 std::string most(const Axis& axis, const models::Allowance& allowed) {
   Cell cell;
   if (axis.number) cell.*axis.number = static_cast<int>(allowed.most);

@@ -36,7 +36,6 @@ bool contains(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Whether it is a field that only the plan has.
 bool is_of_the_plan(const std::string& field) {
   return contains(kStructure, field) || entry_named(conditions(), field) != nullptr;
 }

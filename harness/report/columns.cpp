@@ -47,7 +47,6 @@ Column csv_alone(const char* name, std::function<Quantity(const CellResult&)> va
   return {name, "", Unit::Plain, "", std::move(value)};
 }
 
-// An end of the interval of a group of numbers.
 template <typename Group>
 Column end_column(const char* name, Known<Group> CellResult::*group, double stats::Interval::*end) {
   return csv_alone(name, [group, end](const CellResult& cell) -> Quantity {

@@ -24,7 +24,6 @@ namespace {
 constexpr int kWorldSize = 8;
 constexpr double kGiB = 0x1p30;
 
-// A row of the published table.
 struct PublishedFitRow {
   std::string label;  // the guide's head of it
   std::string strategy;

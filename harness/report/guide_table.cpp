@@ -14,7 +14,6 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
 using results::CellResult;
 using results::Parameters;
 using summary::CellView;

@@ -12,8 +12,6 @@
 namespace gradsync::session {
 namespace {
 
-using nlohmann::json;
-
 void warn_about_host(const launch::Host& host, const Gpus& gpus) {
   for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity == launch::Finding::Severity::Ok) continue;

@@ -179,7 +179,6 @@ struct RankSum {
   }
 };
 
-// A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
   TimeParts mean;
   for (const TimePart& part : kTimeParts) mean.*part.seconds = sum.*part.seconds / steps;

@@ -18,7 +18,6 @@ constexpr double kEpsilon = 1e-5;
 
 using Statistics = std::vector<const RunningStatistics*>;
 
-// One channel's value on every rank.
 std::vector<double> on_every_rank(const Statistics& ranks,
                                   std::vector<double> RunningStatistics::*field,
                                   std::size_t channel) {

@@ -44,7 +44,6 @@ Shape shape_in_name(const std::string& name) {
   return {std::stoi(match[1]), std::stoi(match[2])};
 }
 
-// The first of these that is known.
 Shape first_known(std::initializer_list<Shape> shapes) {
   for (const Shape& shape : shapes) {
     if (shape.nodes > 0) return shape;
@@ -52,7 +51,6 @@ Shape first_known(std::initializer_list<Shape> shapes) {
   return {};
 }
 
-// Those that can have the parameter.
 std::vector<const Parameters*> that_can_have(const std::string& name,
                                              const std::vector<const Parameters*>& cells) {
   const plan::Axis* axis = entry_named(plan::axes(), name);

@@ -15,7 +15,6 @@ using namespace gradsync::paper;
 
 namespace {
 
-// A copy in its place on a stream.
 cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   enqueue(stream, [=] { copy(to, from, bytes); });
   return cudaSuccess;

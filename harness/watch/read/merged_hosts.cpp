@@ -26,7 +26,6 @@ struct Host {
   }
 };
 
-// Returns the sentence on the clock of a host that is not the first.
 std::string clock_sentence(const Host& host, const Known<ClockBetween>& clock) {
   const std::string whose =
       fmt::format("{} (ranks {})", host.folder, fmt::join(host.rank_numbers(), " "));

@@ -22,7 +22,6 @@ using report::TraceSpan;
 
 namespace {
 
-// The events of one rank, and the steps that are drawn.
 struct Traced {
   explicit Traced(const RankEvents& rank) : rank(rank.rank), cut(cut_into_steps(rank.events)) {
     std::size_t complete = cut.steps.size();
