@@ -66,15 +66,10 @@ struct Way {
 };
 
 constexpr auto fields_of(const Way*) {
-  return std::tuple{field("cell", &Way::cell),
-                    field("micro_batch_samples", &Way::micro_batch_samples),
-                    field("world_size", &Way::world_size),
-                    field("step_s", &Way::step_s),
-                    field("interval90_s", &Way::interval90_s),
-                    field("predicted_peak_allocated_bytes", &Way::peak_bytes),
-                    field("peak_unknown_because", &Way::peak_unknown_because),
-                    field("changes", &Way::changes),
-                    field("not_known", &Way::not_known)};
+  return std::tuple{
+      GRADSYNC_FIELDS(Way, cell, micro_batch_samples, world_size, step_s, interval90_s),
+      field("predicted_peak_allocated_bytes", &Way::peak_bytes),
+      GRADSYNC_FIELDS(Way, peak_unknown_because, changes, not_known)};
 }
 
 // "model.json=8": eight samples in its micro-batch.

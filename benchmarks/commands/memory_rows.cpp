@@ -17,18 +17,14 @@ namespace gradsync::cli {
 
 constexpr auto fields_of(const MemoryRow*) {
   return std::tuple{
-      field("cell", &MemoryRow::cell),
-      field("world_size", &MemoryRow::world_size),
+      GRADSYNC_FIELDS(MemoryRow, cell, world_size),
       field("device", &MemoryRow::device).spared(),
       field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
       field("predicted_peak_by_category", &MemoryRow::peak_by_category),
       field("predicted_peak_reserved_bytes", &MemoryRow::peak_reserved_bytes),
       field("predicted_host_peak_allocated_bytes", &MemoryRow::host_peak_bytes).spared(),
-      field("place", &MemoryRow::place),
-      field("unknown_because", &MemoryRow::unknown_because),
-      field("budget_bytes", &MemoryRow::budget_bytes).spared(),
-      field("fits", &MemoryRow::fits).spared(),
-      field("largest_accumulation_steps", &MemoryRow::largest_accumulation_steps).spared()};
+      GRADSYNC_FIELDS(MemoryRow, place, unknown_because),
+      GRADSYNC_SPARED_FIELDS(MemoryRow, budget_bytes, fits, largest_accumulation_steps)};
 }
 
 namespace {

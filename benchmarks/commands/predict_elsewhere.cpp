@@ -26,12 +26,11 @@
 namespace gradsync::predict {
 
 constexpr auto fields_of(const PathParts*) {
-  return std::tuple{field("compute_s", &PathParts::compute_s), field("wire_s", &PathParts::wire_s),
-                    field("latency_s", &PathParts::latency_s), field("host_s", &PathParts::host_s)};
+  return std::tuple{GRADSYNC_FIELDS(PathParts, compute_s, wire_s, latency_s, host_s)};
 }
 
 constexpr auto fields_of(const Gain*) {
-  return std::tuple{field("change", &Gain::change), field("saved_s", &Gain::saved_s)};
+  return std::tuple{GRADSYNC_FIELDS(Gain, change, saved_s)};
 }
 
 }  // namespace gradsync::predict
@@ -66,18 +65,10 @@ struct StepRow {
 };
 
 constexpr auto fields_of(const StepRow*) {
-  return std::tuple{field("cell", &StepRow::cell),
-                    field("nodes", &StepRow::nodes),
-                    field("world_size", &StepRow::world_size),
-                    field("step_s", &StepRow::step_s),
-                    field("interval90_s", &StepRow::interval90_s),
-                    field("compute_s", &StepRow::compute_s),
-                    field("exposed_s", &StepRow::exposed_s),
-                    field("critical_path", &StepRow::critical_path),
-                    field("limit", &StepRow::limit),
-                    field("gains", &StepRow::gains),
-                    field("unknown_because", &StepRow::unknown_because),
-                    field("measured_step_s", &StepRow::measured_step_s).spared()};
+  return std::tuple{
+      GRADSYNC_FIELDS(StepRow, cell, nodes, world_size, step_s, interval90_s, compute_s, exposed_s,
+                      critical_path, limit, gains, unknown_because),
+      field("measured_step_s", &StepRow::measured_step_s).spared()};
 }
 
 std::vector<plan::Cell> cells_of(const ElsewhereOptions& options) {

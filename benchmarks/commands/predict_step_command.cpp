@@ -77,9 +77,7 @@ std::vector<Row> rows_of(const TypicalStep& typical, const std::vector<int>& acc
 
 constexpr auto fields_of(const Row*) {
   return std::tuple{field("accumulation_steps", &Row::micro_batches),
-                    field("synchronized", &Row::synchronized),
-                    field("is_measured", &Row::is_measured),
-                    field("collectives", &Row::collectives), field("step_s", &Row::step_s)};
+                    GRADSYNC_FIELDS(Row, synchronized, is_measured, collectives, step_s)};
 }
 
 std::string seconds_text(const Row& row, int parts) {

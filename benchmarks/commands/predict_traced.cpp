@@ -55,15 +55,11 @@ struct TracedRow {
 };
 
 constexpr auto fields_of(const TracedRow*) {
-  return std::tuple{field("topology", &TracedRow::topology),
-                    field("world_size", &TracedRow::ranks),
-                    field("accumulation_steps", &TracedRow::micro_batches),
-                    field("synchronized", &TracedRow::synchronized),
-                    field("step_s", &TracedRow::step_s),
-                    field("interval90_s", &TracedRow::interval90_s),
-                    field("exposed_s", &TracedRow::exposed_s),
-                    field("limit", &TracedRow::limit),
-                    field("measured_step_s", &TracedRow::measured_step_s).spared()};
+  return std::tuple{
+      field("topology", &TracedRow::topology), field("world_size", &TracedRow::ranks),
+      field("accumulation_steps", &TracedRow::micro_batches),
+      GRADSYNC_FIELDS(TracedRow, synchronized, step_s, interval90_s, exposed_s, limit),
+      field("measured_step_s", &TracedRow::measured_step_s).spared()};
 }
 
 // The links that the traces' own collectives ran on, all ranks on one node as far as they say.

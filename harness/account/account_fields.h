@@ -69,7 +69,7 @@ constexpr auto fields_of(const WeightGroup*) {
   return std::tuple{
       GRADSYNC_FIELDS(WeightGroup, parameters, elements, is_rounded, ranks, readers, weights,
                       left_over, condition, equations, decay, is_of_the_step_before),
-      field("tokens", &WeightGroup::tokens).later(), field("shards", &WeightGroup::shards).later(),
+      GRADSYNC_LATER_FIELDS(WeightGroup, tokens, shards),
       computed(
           "mean", +[](const WeightGroup& group) { return group.mean(); })};
 }

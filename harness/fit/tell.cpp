@@ -12,7 +12,7 @@
 namespace gradsync::fit {
 
 constexpr auto fields_of(const Share*) {
-  return std::tuple{field("who", &Share::who), field("bytes", &Share::bytes)};
+  return std::tuple{GRADSYNC_FIELDS(Share, who, bytes)};
 }
 
 namespace {

@@ -63,7 +63,7 @@ constexpr auto fields_of(const OpCount*) {
 }
 
 constexpr auto fields_of(const OomPlace*) {
-  return std::tuple{field("micro_batch", &OomPlace::micro_batch), field("phase", &OomPlace::phase),
+  return std::tuple{GRADSYNC_FIELDS(OomPlace, micro_batch, phase),
                     field("unit", &OomPlace::unit).spared()};
 }
 

@@ -32,8 +32,7 @@ struct ResultHead {
 };
 
 constexpr auto fields_of(const ResultHead*) {
-  return std::tuple{constant("schema", kResultSchema), field("context", &ResultHead::context),
-                    field("plan", &ResultHead::plan),
+  return std::tuple{constant("schema", kResultSchema), GRADSYNC_FIELDS(ResultHead, context, plan),
                     field("exit_status", &ResultHead::exit_status).later()};
 }
 

@@ -36,8 +36,7 @@ struct AccountedStepLine : AccountedStep {};
 
 constexpr auto fields_of(const ContributionLine*) {
   return std::tuple{field("micro_batch", &ContributionLine::micro_batch).at_least(0),
-                    field("is_older", &ContributionLine::is_older),
-                    field("sketch", &ContributionLine::sketch)};
+                    GRADSYNC_FIELDS(ContributionLine, is_older, sketch)};
 }
 
 constexpr auto fields_of(const ParameterLine*) {
@@ -45,34 +44,29 @@ constexpr auto fields_of(const ParameterLine*) {
                     field("step", &ParameterLine::step).at_least(0),
                     field("optimizer", &ParameterLine::optimizer).at_least(0),
                     field("index", &ParameterLine::index).at_least(0),
-                    field("name", &ParameterLine::name),
-                    field("dtype", &ParameterLine::dtype),
+                    GRADSYNC_FIELDS(ParameterLine, name, dtype),
                     field("elements", &ParameterLine::elements).at_least(0),
                     field("offset", &ParameterLine::offset).at_least(0),
                     field("length", &ParameterLine::length).at_least(0),
-                    field("gradient", &ParameterLine::gradient),
-                    field("value", &ParameterLine::value),
+                    GRADSYNC_FIELDS(ParameterLine, gradient, value),
                     field("contributions", &ParameterLine::lines)};
 }
 
 constexpr auto fields_of(const AccountedStepLine*) {
-  return std::tuple{constant("kind", "step"),
-                    field("step", &AccountedStepLine::step).at_least(0),
-                    field("optimizer", &AccountedStepLine::optimizer).at_least(0),
-                    field("micro_batches", &AccountedStepLine::micro_batches).at_least(0),
-                    field("loss_scale", &AccountedStepLine::loss_scale),
-                    field("clippings", &AccountedStepLine::clippings).at_least(0),
-                    field("max_norm", &AccountedStepLine::max_norm).later(),
-                    field("clipped_by", &AccountedStepLine::clipped_by).later(),
-                    field("scaled_after", &AccountedStepLine::scaled_after).later(),
-                    field("loss_weights", &AccountedStepLine::loss_weights).later(),
-                    field("is_used", &AccountedStepLine::is_used),
-                    field("comm_hook", &AccountedStepLine::comm_hook).later(),
-                    field("tokens", &AccountedStepLine::tokens).later().or_null().at_least(0),
-                    field("places", &AccountedStepLine::places).later().at_least(0),
-                    field("functions", &AccountedStepLine::functions).later().at_least(0),
-                    field("calls", &AccountedStepLine::calls).later(),
-                    field("is_wrapped", &AccountedStepLine::is_wrapped).later()};
+  return std::tuple{
+      constant("kind", "step"),
+      field("step", &AccountedStepLine::step).at_least(0),
+      field("optimizer", &AccountedStepLine::optimizer).at_least(0),
+      field("micro_batches", &AccountedStepLine::micro_batches).at_least(0),
+      field("loss_scale", &AccountedStepLine::loss_scale),
+      field("clippings", &AccountedStepLine::clippings).at_least(0),
+      GRADSYNC_LATER_FIELDS(AccountedStepLine, max_norm, clipped_by, scaled_after, loss_weights),
+      field("is_used", &AccountedStepLine::is_used),
+      field("comm_hook", &AccountedStepLine::comm_hook).later(),
+      field("tokens", &AccountedStepLine::tokens).later().or_null().at_least(0),
+      field("places", &AccountedStepLine::places).later().at_least(0),
+      field("functions", &AccountedStepLine::functions).later().at_least(0),
+      GRADSYNC_LATER_FIELDS(AccountedStepLine, calls, is_wrapped)};
 }
 
 void check_fields(const AccountedStepLine& step, const FieldCheck& check) {

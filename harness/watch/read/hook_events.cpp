@@ -36,8 +36,7 @@ constexpr auto names_of(const EventKind*) {
 constexpr auto fields_of(const Event*) {
   return std::tuple{field("kind", &Event::kind),
                     field("start_ns", &Event::start_ns).at_least(0),
-                    field("end_ns", &Event::end_ns).later(),
-                    field("name", &Event::name).later(),
+                    GRADSYNC_LATER_FIELDS(Event, end_ns, name),
                     field("bytes", &Event::bytes).later().at_least(-1),
                     field("object", &Event::object).later().at_least(0),
                     field("thread", &Event::thread).later().at_least(0),

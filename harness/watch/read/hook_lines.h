@@ -34,7 +34,7 @@ constexpr auto fields_of(const RankLine*) {
 }
 
 constexpr auto fields_of(const FaultLine*) {
-  return std::tuple{field("kind", &FaultLine::kind), field("sentence", &FaultLine::sentence)};
+  return std::tuple{GRADSYNC_FIELDS(FaultLine, kind, sentence)};
 }
 
 // Calls `read(line, kind, place)` for each whole line of a file's text; `place`: what errors call

@@ -35,15 +35,12 @@ constexpr auto fields_of(const TrackedParameter*) {
   return std::tuple{field("index", &TrackedParameter::index).at_least(0),
                     field("name", &TrackedParameter::name),
                     field("elements", &TrackedParameter::elements).at_least(0),
-                    field("is_whole", &TrackedParameter::is_whole),
-                    field("is_constant", &TrackedParameter::is_constant),
+                    GRADSYNC_FIELDS(TrackedParameter, is_whole, is_constant),
                     field("is_stepped", &TrackedParameter::is_stepped).later(),
                     field("owner", &TrackedParameter::owner),
                     field("model", &TrackedParameter::model).at_least(0),
                     field("group", &TrackedParameter::group),
-                    field("meant", &TrackedParameter::meant).later(),
-                    field("mark", &TrackedParameter::mark).later(),
-                    field("hook_file", &TrackedParameter::hook_file).later(),
+                    GRADSYNC_LATER_FIELDS(TrackedParameter, meant, mark, hook_file),
                     field("hook_line", &TrackedParameter::hook_line).later().at_least(0)};
 }
 
@@ -59,9 +56,7 @@ constexpr auto fields_of(const Exchange*) {
                     field("step", &Exchange::step).at_least(0),
                     field("calls", &Exchange::calls).at_least(1),
                     field("bytes", &Exchange::bytes).at_least(0),
-                    field("value", &Exchange::value),
-                    field("group", &Exchange::group),
-                    field("members", &Exchange::members),
+                    GRADSYNC_FIELDS(Exchange, value, group, members),
                     field("file", &Exchange::file).later(),
                     field("line", &Exchange::line).later().at_least(0)};
 }
@@ -71,14 +66,12 @@ constexpr auto fields_of(const TrackedOptimizer*) {
                     field("file", &TrackedOptimizer::file).later(),
                     field("line", &TrackedOptimizer::line).later().at_least(0),
                     field("gone_before", &TrackedOptimizer::gone_before).later().at_least(0),
-                    field("hardware", &TrackedOptimizer::hardware),
-                    field("parameters", &TrackedOptimizer::parameters)};
+                    GRADSYNC_FIELDS(TrackedOptimizer, hardware, parameters)};
 }
 
 constexpr auto fields_of(const HashLook*) {
   return std::tuple{field("step", &HashLook::step).at_least(0),
-                    field("is_last", &HashLook::is_last), field("values", &HashLook::values),
-                    field("samples", &HashLook::samples),
+                    GRADSYNC_FIELDS(HashLook, is_last, values, samples),
                     field("took_s", &HashLook::took_s).at_least(0)};
 }
 

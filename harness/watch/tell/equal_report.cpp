@@ -26,25 +26,19 @@ constexpr auto names_of(const EqualKind*) {
 }
 
 constexpr auto fields_of(const Split*) {
-  return std::tuple{field("ranks", &Split::ranks), field("micro_batches", &Split::micro_batches),
-                    field("micro_batch_size", &Split::micro_batch_size)};
+  return std::tuple{GRADSYNC_FIELDS(Split, ranks, micro_batches, micro_batch_size)};
 }
 
 constexpr auto fields_of(const GradientDifference*) {
-  return std::tuple{field("factor", &GradientDifference::factor),
-                    field("difference", &GradientDifference::difference),
-                    field("left_over", &GradientDifference::left_over),
-                    field("worst", &GradientDifference::worst)};
+  return std::tuple{GRADSYNC_FIELDS(GradientDifference, factor, difference, left_over, worst)};
 }
 
 constexpr auto fields_of(const EqualVerdict*) {
-  return std::tuple{field("kind", &EqualVerdict::kind), field("sentence", &EqualVerdict::sentence),
-                    field("why", &EqualVerdict::why), field("gradient", &EqualVerdict::gradient)};
+  return std::tuple{GRADSYNC_FIELDS(EqualVerdict, kind, sentence, why, gradient)};
 }
 
 constexpr auto fields_of(const ComparedSplit*) {
-  return std::tuple{field("split", &ComparedSplit::split),
-                    field("verdict", &ComparedSplit::verdict)};
+  return std::tuple{GRADSYNC_FIELDS(ComparedSplit, split, verdict)};
 }
 
 namespace {
@@ -58,9 +52,7 @@ struct EqualFile {
 };
 
 constexpr auto fields_of(const EqualFile*) {
-  return std::tuple{field("schema", &EqualFile::schema), field("command", &EqualFile::command),
-                    field("equality", &EqualFile::equality), field("right", &EqualFile::right),
-                    field("others", &EqualFile::others)};
+  return std::tuple{GRADSYNC_FIELDS(EqualFile, schema, command, equality, right, others)};
 }
 
 std::vector<std::string> row(const Split& split, const std::string& said) {

@@ -83,12 +83,10 @@ inline nlohmann::json field_schema(const Cause*) {
 }
 
 constexpr auto fields_of(const Verdict*) {
-  return std::tuple{field("kind", &Verdict::kind),
-                    field("cause", &Verdict::cause).later(),
+  return std::tuple{field("kind", &Verdict::kind), field("cause", &Verdict::cause).later(),
                     field("sentence", &Verdict::sentence).filled(),
                     field("why", &Verdict::why).or_null().filled(),
-                    field("change", &Verdict::change),
-                    field("fails", &Verdict::fails)};
+                    GRADSYNC_FIELDS(Verdict, change, fails)};
 }
 void check_fields(const Verdict& verdict, const FieldCheck& check);
 
@@ -128,31 +126,24 @@ constexpr auto fields_of(const StepKind*) {
 }
 
 constexpr auto fields_of(const Flag*) {
-  return std::tuple{field("name", &Flag::name), field("is_on_root", &Flag::is_on_root),
-                    field("file", &Flag::file), field("line", &Flag::line),
-                    field("on", &Flag::on),     field("off", &Flag::off)};
+  return std::tuple{GRADSYNC_FIELDS(Flag, name, is_on_root, file, line, on, off)};
 }
 
 constexpr auto fields_of(const Policy*) {
-  return std::tuple{field("when", &Policy::when), field("held_bytes", &Policy::held_bytes),
+  return std::tuple{GRADSYNC_FIELDS(Policy, when, held_bytes),
                     field("parameter_bytes", &Policy::parameter_bytes).later(),
                     field("saved_s", &Policy::saved_s)};
 }
 
 constexpr auto fields_of(const Axis*) {
-  return std::tuple{field("role", &Axis::role),
-                    field("name", &Axis::name).or_null().filled(),
+  return std::tuple{field("role", &Axis::role), field("name", &Axis::name).or_null().filled(),
                     field("ranks", &Axis::ranks).or_null().filled().at_least(0),
-                    field("collectives", &Axis::collectives),
-                    field("ideal", &Axis::ideal),
-                    field("excess", &Axis::excess)};
+                    GRADSYNC_FIELDS(Axis, collectives, ideal, excess)};
 }
 void check_fields(const Axis& axis, const FieldCheck& check);
 
 constexpr auto fields_of(const StepParts*) {
-  return std::tuple{field("fixed", &StepParts::fixed),
-                    field("micro_batch", &StepParts::micro_batch),
-                    field("synchronization", &StepParts::synchronization),
+  return std::tuple{GRADSYNC_FIELDS(StepParts, fixed, micro_batch, synchronization),
                     field("fixed_s", &StepParts::fixed_s).at_least(0),
                     field("micro_batch_s", &StepParts::micro_batch_s).at_least(0),
                     field("synchronization_s", &StepParts::synchronization_s).at_least(0)};
@@ -186,9 +177,7 @@ constexpr auto fields_of(const TypicalStep*) {
       field("micro_batches", &TypicalStep::micro_batches).at_least(0).at_most(kMostMicroBatches),
       field("synchronized", &TypicalStep::synchronized).at_least(0),
       field("steps", &TypicalStep::steps).at_least(1),
-      field("collectives", &TypicalStep::collectives),
-      field("ideal", &TypicalStep::ideal),
-      field("excess", &TypicalStep::excess),
+      GRADSYNC_FIELDS(TypicalStep, collectives, ideal, excess),
       field("axes", &TypicalStep::axes).later().or_null(),
       field("step_s", &TypicalStep::step_s).at_least(0),
       with_reason("no_excess_s_because", field("excess_s", &TypicalStep::excess_s).at_least(0)),
@@ -221,18 +210,13 @@ constexpr auto fields_of(const WatchedRank*) {
 constexpr auto fields_of(const Watched*) {
   return std::tuple{constant("schema", kWatchSchema),
                     field("world_size", &Watched::world_size).at_least(0),
-                    field("wrappers", &Watched::wrappers),
-                    field("ranks", &Watched::ranks),
+                    GRADSYNC_FIELDS(Watched, wrappers, ranks),
                     field("per_step", &Watched::typical),
                     field("verdicts", &Watched::verdicts).filled(),
                     computed("has_excess", &has_excess).must_be("whether a verdict fails"),
-                    field("models", &Watched::models).later(),
-                    field("wastes", &Watched::wastes).later(),
-                    field("flags", &Watched::flags).later(),
-                    field("kinds", &Watched::kinds).later(),
+                    GRADSYNC_LATER_FIELDS(Watched, models, wastes, flags, kinds),
                     field("faults", &Watched::faults),
-                    field("account", &Watched::account).later(),
-                    field("series", &Watched::series).later()};
+                    GRADSYNC_LATER_FIELDS(Watched, account, series)};
 }
 void check_fields(const Watched& watched, const FieldCheck& check);
 

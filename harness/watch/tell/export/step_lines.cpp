@@ -4,12 +4,8 @@
 namespace gradsync::watch {
 
 constexpr auto fields_of(const WatchedStep*) {
-  return std::tuple{field("pid", &WatchedStep::pid),
-                    field("step_s", &WatchedStep::step_s),
-                    field("micro_batches", &WatchedStep::micro_batches),
-                    field("synchronized", &WatchedStep::synchronized),
-                    field("is_skipped", &WatchedStep::is_skipped),
-                    field("collectives", &WatchedStep::collectives),
+  return std::tuple{GRADSYNC_FIELDS(WatchedStep, pid, step_s, micro_batches, synchronized,
+                                    is_skipped, collectives),
                     beside(&WatchedStep::series)};
 }
 
