@@ -25,13 +25,8 @@
 
 namespace gradsync::predict {
 
-constexpr auto fields_of(const PathParts*) {
-  return std::tuple{GRADSYNC_FIELDS(PathParts, compute_s, wire_s, latency_s, host_s)};
-}
-
-constexpr auto fields_of(const Gain*) {
-  return std::tuple{GRADSYNC_FIELDS(Gain, change, saved_s)};
-}
+GRADSYNC_FIELDS_OF(PathParts, compute_s, wire_s, latency_s, host_s)
+GRADSYNC_FIELDS_OF(Gain, change, saved_s)
 
 }  // namespace gradsync::predict
 

@@ -31,9 +31,7 @@ namespace gradsync::micro {
 struct Output {
   std::string text;
 };
-constexpr auto fields_of(const Output*) {
-  return std::tuple{constant("event", "output"), field("text", &Output::text)};
-}
+GRADSYNC_MESSAGE(Output, "event", "output", text)
 
 namespace {
 

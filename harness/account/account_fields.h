@@ -17,9 +17,7 @@ constexpr auto names_of(const FittedWeight::Kind*) {
                     std::pair{FittedWeight::Kind::Absent, "absent"}};
 }
 
-constexpr auto fields_of(const FittedWeight*) {
-  return std::tuple{GRADSYNC_FIELDS(FittedWeight, kind, weight, error)};
-}
+GRADSYNC_FIELDS_OF(FittedWeight, kind, weight, error)
 
 }  // namespace gradsync::stats
 
@@ -61,9 +59,7 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::Unknown, "unknown"}};
 }
 
-constexpr auto fields_of(const ShardFactor*) {
-  return std::tuple{GRADSYNC_FIELDS(ShardFactor, rank, factor)};
-}
+GRADSYNC_FIELDS_OF(ShardFactor, rank, factor)
 
 constexpr auto fields_of(const WeightGroup*) {
   return std::tuple{

@@ -2,7 +2,7 @@
 // a struct each, whose list of fields (fields.h) begins with its name.
 //
 //   struct Ready {};
-//   constexpr auto fields_of(const Ready*) { return std::tuple{constant("event", "ready")}; }
+//   GRADSYNC_MESSAGE(Ready, "event", "ready")  // then the names of its members
 //   using Said = std::variant<Ready, Failed>;
 //
 //   nlohmann::json line = write_fields(Ready{});
@@ -19,6 +19,12 @@
 #include "harness/base/errors.h"
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
+
+// The list of a message of which all fields have the names of their members.
+#define GRADSYNC_MESSAGE(Type, key, name, ...)                                               \
+  constexpr auto fields_of(const Type*) {                                                    \
+    return std::tuple{constant(key, name) __VA_OPT__(, GRADSYNC_FIELDS(Type, __VA_ARGS__))}; \
+  }
 
 namespace gradsync {
 

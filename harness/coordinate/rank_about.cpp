@@ -25,10 +25,7 @@ namespace gradsync::coordinate {
 
 using nlohmann::json;
 
-constexpr auto fields_of(const RankAbout*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(RankAbout, commit, torch, torch_folder, blas, has_gpu_module, models)};
-}
+GRADSYNC_FIELDS_OF(RankAbout, commit, torch, torch_folder, blas, has_gpu_module, models)
 
 void to_json(json& out, const RankAbout& about) {
   out = write_fields(about);

@@ -7,10 +7,7 @@
 
 namespace gradsync::plan {
 
-constexpr auto fields_of(const Trial*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(Trial, order, cell, round, steps, warmup_steps, distance_steps, timed)};
-}
+GRADSYNC_FIELDS_OF(Trial, order, cell, round, steps, warmup_steps, distance_steps, timed)
 
 void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
   cell = cell_from_json(in, "launch specification");
@@ -20,34 +17,20 @@ void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
 
 namespace gradsync::account {
 
-constexpr auto fields_of(const Contribution*) {
-  return std::tuple{GRADSYNC_FIELDS(Contribution, micro_batch, sketch)};
-}
-
-constexpr auto fields_of(const ParameterRecord*) {
-  return std::tuple{GRADSYNC_FIELDS(ParameterRecord, optimizer, index, name, dtype, elements,
-                                    offset, length, gradient, contributions)};
-}
-
-constexpr auto fields_of(const AccountedStep*) {
-  return std::tuple{GRADSYNC_FIELDS(AccountedStep, optimizer, micro_batches)};
-}
-
-constexpr auto fields_of(const AccountRecords*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(AccountRecords, pid, rank, world_size, steps, parameters, faults)};
-}
+GRADSYNC_FIELDS_OF(Contribution, micro_batch, sketch)
+GRADSYNC_FIELDS_OF(ParameterRecord, optimizer, index, name, dtype, elements, offset, length,
+                   gradient, contributions)
+GRADSYNC_FIELDS_OF(AccountedStep, optimizer, micro_batches)
+GRADSYNC_FIELDS_OF(AccountRecords, pid, rank, world_size, steps, parameters, faults)
 
 }  // namespace gradsync::account
 
 namespace gradsync::launch {
 
-constexpr auto fields_of(const LaunchSpec*) {
-  return std::tuple{GRADSYNC_FIELDS(
-      LaunchSpec, trials, topology, seed, launch, timeout_s, as_published, threads_per_rank, device,
-      paper, backend, gloo_loop_yields, fold_from_bytes, every_micro_batch, ranks_per_host, weights,
-      data, one_workload_at_a_time, resident, extra_work)};
-}
+GRADSYNC_FIELDS_OF(LaunchSpec, trials, topology, seed, launch, timeout_s, as_published,
+                   threads_per_rank, device, paper, backend, gloo_loop_yields, fold_from_bytes,
+                   every_micro_batch, ranks_per_host, weights, data, one_workload_at_a_time,
+                   resident, extra_work)
 
 }  // namespace gradsync::launch
 
@@ -55,17 +38,9 @@ namespace gradsync::coordinate {
 
 constexpr const char* kLauncher = "the launcher";
 
-constexpr auto fields_of(const BeginLaunch*) {
-  return std::tuple{constant("say", "launch"), field("launch", &BeginLaunch::launch)};
-}
-
-constexpr auto fields_of(const RunTrial*) {
-  return std::tuple{constant("say", "trial"), field("trial", &RunTrial::trial)};
-}
-
-constexpr auto fields_of(const RankReady*) {
-  return std::tuple{constant("event", "ready")};
-}
+GRADSYNC_MESSAGE(BeginLaunch, "say", "launch", launch)
+GRADSYNC_MESSAGE(RunTrial, "say", "trial", trial)
+GRADSYNC_MESSAGE(RankReady, "event", "ready")
 
 constexpr auto fields_of(const TrialDone*) {
   return std::tuple{constant("event", "trial"),
@@ -79,9 +54,7 @@ constexpr auto fields_of(const RankFailure*) {
                     GRADSYNC_SPARED_FIELDS(RankFailure, oom_place)};
 }
 
-constexpr auto fields_of(const RankDone*) {
-  return std::tuple{constant("event", "done")};
-}
+GRADSYNC_MESSAGE(RankDone, "event", "done")
 
 nlohmann::json to_json(const LauncherMessage& message) {
   return std::visit([](const auto& said) { return write_fields(said); }, message);

@@ -11,9 +11,7 @@
 
 namespace gradsync::fit {
 
-constexpr auto fields_of(const Share*) {
-  return std::tuple{GRADSYNC_FIELDS(Share, who, bytes)};
-}
+GRADSYNC_FIELDS_OF(Share, who, bytes)
 
 namespace {
 

@@ -5,72 +5,24 @@
 
 namespace gradsync::launch {
 
-constexpr auto fields_of(const Refusal*) {
-  return std::tuple{constant("say", "refused"), field("why", &Refusal::why)};
-}
-
-constexpr auto fields_of(const AskClock*) {
-  return std::tuple{constant("say", "ask clock"), field("number", &AskClock::number)};
-}
-
-constexpr auto fields_of(const StartRanks*) {
-  return std::tuple{constant("say", "start"),
-                    GRADSYNC_FIELDS(StartRanks, group, topology, master_address, threads_per_rank,
-                                    pin, environment)};
-}
-
-constexpr auto fields_of(const ToRank*) {
-  return std::tuple{constant("say", "to rank"), GRADSYNC_FIELDS(ToRank, rank, message)};
-}
-
-constexpr auto fields_of(const StopRanks*) {
-  return std::tuple{constant("say", "stop"), field("group", &StopRanks::group)};
-}
-
-constexpr auto fields_of(const EndOfJob*) {
-  return std::tuple{constant("say", "end"), field("exit_status", &EndOfJob::exit_status)};
-}
-
-constexpr auto fields_of(const Hello*) {
-  return std::tuple{constant("say", "hello"),
-                    GRADSYNC_FIELDS(Hello, task, host, machine, run_id, identity, cpus, cores,
-                                    cpu_quota, memory_available_bytes, address)};
-}
-
-constexpr auto fields_of(const ClockReading*) {
-  return std::tuple{constant("say", "clock"), GRADSYNC_FIELDS(ClockReading, number, clock_ns)};
-}
-
-constexpr auto fields_of(const Stopped*) {
-  return std::tuple{constant("say", "stopped"), field("group", &Stopped::group)};
-}
-
-constexpr auto fields_of(const RankSaid*) {
-  return std::tuple{constant("say", "rank said"), GRADSYNC_FIELDS(RankSaid, group, rank, message)};
-}
-
-constexpr auto fields_of(const RankExited*) {
-  return std::tuple{constant("say", "rank exited"),
-                    GRADSYNC_FIELDS(RankExited, group, rank, exit_code)};
-}
-
-constexpr auto fields_of(const RankKilled*) {
-  return std::tuple{constant("say", "rank killed"),
-                    GRADSYNC_FIELDS(RankKilled, group, rank, signal)};
-}
-
-constexpr auto fields_of(const Standing*) {
-  return std::tuple{GRADSYNC_FIELDS(Standing, rank, trial, step, micro_batch, activity, collective,
-                                    completed, age_ns, state)};
-}
-
-constexpr auto fields_of(const Standings*) {
-  return std::tuple{constant("say", "standings"), GRADSYNC_FIELDS(Standings, group, ranks)};
-}
-
-constexpr auto fields_of(const Unstartable*) {
-  return std::tuple{constant("say", "unstartable"), GRADSYNC_FIELDS(Unstartable, group, why)};
-}
+GRADSYNC_MESSAGE(Refusal, "say", "refused", why)
+GRADSYNC_MESSAGE(AskClock, "say", "ask clock", number)
+GRADSYNC_MESSAGE(StartRanks, "say", "start", group, topology, master_address, threads_per_rank, pin,
+                 environment)
+GRADSYNC_MESSAGE(ToRank, "say", "to rank", rank, message)
+GRADSYNC_MESSAGE(StopRanks, "say", "stop", group)
+GRADSYNC_MESSAGE(EndOfJob, "say", "end", exit_status)
+GRADSYNC_MESSAGE(Hello, "say", "hello", task, host, machine, run_id, identity, cpus, cores,
+                 cpu_quota, memory_available_bytes, address)
+GRADSYNC_MESSAGE(ClockReading, "say", "clock", number, clock_ns)
+GRADSYNC_MESSAGE(Stopped, "say", "stopped", group)
+GRADSYNC_MESSAGE(RankSaid, "say", "rank said", group, rank, message)
+GRADSYNC_MESSAGE(RankExited, "say", "rank exited", group, rank, exit_code)
+GRADSYNC_MESSAGE(RankKilled, "say", "rank killed", group, rank, signal)
+GRADSYNC_FIELDS_OF(Standing, rank, trial, step, micro_batch, activity, collective, completed,
+                   age_ns, state)
+GRADSYNC_MESSAGE(Standings, "say", "standings", group, ranks)
+GRADSYNC_MESSAGE(Unstartable, "say", "unstartable", group, why)
 
 nlohmann::json to_json(const LeaderMessage& message) {
   return std::visit([](const auto& said) { return write_fields(said); }, message);

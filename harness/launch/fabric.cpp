@@ -159,11 +159,8 @@ std::optional<LinkCarried> NamespaceFabric::self_test(double duration_s) const {
 
 }  // namespace
 
-constexpr auto fields_of(const LinkCarried*) {
-  return std::tuple{GRADSYNC_FIELDS(LinkCarried, rate_bits_per_s, payload_bits_per_s,
-                                    measured_payload_bits_per_s, round_trip_s, free_burst_bytes,
-                                    congestion_control)};
-}
+GRADSYNC_FIELDS_OF(LinkCarried, rate_bits_per_s, payload_bits_per_s, measured_payload_bits_per_s,
+                   round_trip_s, free_burst_bytes, congestion_control)
 
 void to_json(nlohmann::json& out, const LinkCarried& link) {
   out = write_fields(link);

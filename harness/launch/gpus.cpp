@@ -178,16 +178,10 @@ Known<std::vector<GpuInfo>> probe(const std::string& library) {
 }  // namespace
 }  // namespace nvml
 
-constexpr auto fields_of(const GpuProcess*) {
-  return std::tuple{GRADSYNC_FIELDS(GpuProcess, pid, memory_bytes)};
-}
-
-constexpr auto fields_of(const GpuInfo*) {
-  return std::tuple{GRADSYNC_FIELDS(GpuInfo, index, name, uuid, pci_bus_id, driver,
-                                    memory_total_bytes, memory_used_bytes, sm_clock_hz,
-                                    sm_clock_max_hz, memory_clock_hz, memory_clock_max_hz,
-                                    throttle_reasons, compute_mode, processes, mig_instances)};
-}
+GRADSYNC_FIELDS_OF(GpuProcess, pid, memory_bytes)
+GRADSYNC_FIELDS_OF(GpuInfo, index, name, uuid, pci_bus_id, driver, memory_total_bytes,
+                   memory_used_bytes, sm_clock_hz, sm_clock_max_hz, memory_clock_hz,
+                   memory_clock_max_hz, throttle_reasons, compute_mode, processes, mig_instances)
 
 void to_json(nlohmann::json& out, const GpuInfo& gpu) {
   out = write_fields(gpu);

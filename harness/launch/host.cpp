@@ -217,25 +217,14 @@ std::optional<double> StealMeter::share() const {
   return (now->steal - steal_ticks_) / (now->total - total_ticks_);
 }
 
-constexpr auto fields_of(const Ability*) {
-  return std::tuple{GRADSYNC_FIELDS(Ability, available, reason)};
-}
-
-constexpr auto fields_of(const NamespaceAbility*) {
-  return std::tuple{GRADSYNC_FIELDS(NamespaceAbility, available, reason, user_namespace)};
-}
-
-constexpr auto fields_of(const Tools*) {
-  return std::tuple{GRADSYNC_FIELDS(Tools, ip, tc)};
-}
-
-constexpr auto fields_of(const Host*) {
-  return std::tuple{GRADSYNC_FIELDS(
-      Host, host, kernel, cpu_model, cpus, cores, cpu_quota, governor, load_1min, steal_share,
-      steal_share_since_boot, memory_total_bytes, memory_limit_bytes, memory_available_bytes,
-      swap_used_bytes, shared_memory_bytes, transparent_hugepages, on_battery, congestion_control,
-      other_gradsync, tools, namespaces, link_shaping)};
-}
+GRADSYNC_FIELDS_OF(Ability, available, reason)
+GRADSYNC_FIELDS_OF(NamespaceAbility, available, reason, user_namespace)
+GRADSYNC_FIELDS_OF(Tools, ip, tc)
+GRADSYNC_FIELDS_OF(Host, host, kernel, cpu_model, cpus, cores, cpu_quota, governor, load_1min,
+                   steal_share, steal_share_since_boot, memory_total_bytes, memory_limit_bytes,
+                   memory_available_bytes, swap_used_bytes, shared_memory_bytes,
+                   transparent_hugepages, on_battery, congestion_control, other_gradsync, tools,
+                   namespaces, link_shaping)
 
 void to_json(json& out, const Host& host) {
   out = write_fields(host);

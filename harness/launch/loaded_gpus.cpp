@@ -9,10 +9,7 @@
 
 namespace gradsync::launch {
 
-constexpr auto fields_of(const LoadedGpu*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(LoadedGpu, index, uuid, readings, least_sm_clock_hz, throttled)};
-}
+GRADSYNC_FIELDS_OF(LoadedGpu, index, uuid, readings, least_sm_clock_hz, throttled)
 
 void to_json(nlohmann::json& out, const LoadedGpu& gpu) {
   out = write_fields(gpu);

@@ -4,22 +4,18 @@
 
 #include <cstdint>
 
-#include "harness/base/fields.h"
+#include "harness/base/messages.h"
 
 namespace gradsync::launch {
 
 struct StoreOpened {  // rank 0 to launcher
   std::uint16_t port = 0;
 };
-constexpr auto fields_of(const StoreOpened*) {
-  return std::tuple{constant("event", "store"), field("port", &StoreOpened::port)};
-}
+GRADSYNC_MESSAGE(StoreOpened, "event", "store", port)
 
 struct StorePort {  // launcher to every other rank
   std::uint16_t port = 0;
 };
-constexpr auto fields_of(const StorePort*) {
-  return std::tuple{constant("say", "store"), field("port", &StorePort::port)};
-}
+GRADSYNC_MESSAGE(StorePort, "say", "store", port)
 
 }  // namespace gradsync::launch

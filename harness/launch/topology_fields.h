@@ -7,8 +7,6 @@
 
 namespace gradsync::launch {
 
-constexpr auto fields_of(const Topology*) {
-  return std::tuple{GRADSYNC_FIELDS(Topology, nodes, ranks_per_node)};
-}
+GRADSYNC_FIELDS_OF(Topology, nodes, ranks_per_node)
 
 }  // namespace gradsync::launch

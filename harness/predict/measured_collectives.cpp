@@ -24,27 +24,21 @@ struct GoogleRun {
   std::string time_unit;
 };
 
-constexpr auto fields_of(const GoogleRun*) {
-  return std::tuple{GRADSYNC_FIELDS(GoogleRun, name, run_type, real_time, time_unit)};
-}
+GRADSYNC_FIELDS_OF(GoogleRun, name, run_type, real_time, time_unit)
 
 struct GoogleContext {  // a custom context is text
   std::string nodes;
   std::string ranks_per_node;
 };
 
-constexpr auto fields_of(const GoogleContext*) {
-  return std::tuple{GRADSYNC_FIELDS(GoogleContext, nodes, ranks_per_node)};
-}
+GRADSYNC_FIELDS_OF(GoogleContext, nodes, ranks_per_node)
 
 struct GoogleBenchmark {
   GoogleContext context;
   std::vector<GoogleRun> benchmarks;
 };
 
-constexpr auto fields_of(const GoogleBenchmark*) {
-  return std::tuple{GRADSYNC_FIELDS(GoogleBenchmark, context, benchmarks)};
-}
+GRADSYNC_FIELDS_OF(GoogleBenchmark, context, benchmarks)
 
 namespace {
 

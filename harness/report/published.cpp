@@ -7,21 +7,10 @@
 
 namespace gradsync::report {
 
-constexpr auto fields_of(const PublishedSlowdowns*) {
-  return std::tuple{GRADSYNC_FIELDS(PublishedSlowdowns, published, raw_runs)};
-}
-
-constexpr auto fields_of(const PublishedFit*) {
-  return std::tuple{GRADSYNC_FIELDS(PublishedFit, no_sync, accumulation_steps, result)};
-}
-
-constexpr auto fields_of(const MemorySetup*) {
-  return std::tuple{GRADSYNC_FIELDS(MemorySetup, gpus, unpublished)};
-}
-
-constexpr auto fields_of(const PublishedMemory*) {
-  return std::tuple{GRADSYNC_FIELDS(PublishedMemory, setup, published)};
-}
+GRADSYNC_FIELDS_OF(PublishedSlowdowns, published, raw_runs)
+GRADSYNC_FIELDS_OF(PublishedFit, no_sync, accumulation_steps, result)
+GRADSYNC_FIELDS_OF(MemorySetup, gpus, unpublished)
+GRADSYNC_FIELDS_OF(PublishedMemory, setup, published)
 
 namespace {
 

@@ -13,9 +13,7 @@ constexpr auto fields_of(const GpuDescription*) {
                                           cuda_runtime, nccl)};
 }
 
-constexpr auto fields_of(const ExtraWorkDone*) {
-  return std::tuple{GRADSYNC_FIELDS(ExtraWorkDone, share, operations_per_step, operations)};
-}
+GRADSYNC_FIELDS_OF(ExtraWorkDone, share, operations_per_step, operations)
 
 constexpr auto fields_of(const ModelInfo*) {
   return std::tuple{GRADSYNC_SPARED_FIELDS(

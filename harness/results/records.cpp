@@ -24,9 +24,7 @@ double unaccounted_s(const RankRecord& rank) {
 
 }  // namespace
 
-constexpr auto fields_of(const RunningStatistics*) {
-  return std::tuple{GRADSYNC_FIELDS(RunningStatistics, mean, variance)};
-}
+GRADSYNC_FIELDS_OF(RunningStatistics, mean, variance)
 
 constexpr auto fields_of(const RankRecord*) {
   return std::tuple{
@@ -47,9 +45,7 @@ constexpr auto fields_of(const LedgerRecord*) {
       field("declared_micro_batches", &LedgerRecord::declared_micro_batches).spared()};
 }
 
-constexpr auto fields_of(const FilePart*) {
-  return std::tuple{GRADSYNC_FIELDS(FilePart, offset, bytes)};
-}
+GRADSYNC_FIELDS_OF(FilePart, offset, bytes)
 
 constexpr auto fields_of(const TrialRecord*) {
   return std::tuple{

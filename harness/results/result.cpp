@@ -39,26 +39,12 @@ constexpr auto fields_of(const RankShare*) {
       std::tuple{GRADSYNC_FIELDS(RankShare, rank, node, waited_for_s, collectives)});
 }
 
-constexpr auto fields_of(const Attribution*) {
-  return std::tuple{GRADSYNC_FIELDS(Attribution, steps, clock_error_s, ranks)};
-}
-
-constexpr auto fields_of(const LowerBound*) {
-  return std::tuple{GRADSYNC_FIELDS(LowerBound, step_s, step_over_bound, micro_batch_s,
-                                    first_bucket_s, wire_s, last_bucket_wire_s, optimizer_s)};
-}
-
-constexpr auto fields_of(const IdleShare*) {
-  return std::tuple{GRADSYNC_FIELDS(IdleShare, mean, by_rank)};
-}
-
-constexpr auto fields_of(const ParameterDistance*) {
-  return std::tuple{GRADSYNC_FIELDS(ParameterDistance, last, after_step)};
-}
-
-constexpr auto fields_of(const StatisticsSpread*) {
-  return std::tuple{GRADSYNC_FIELDS(StatisticsSpread, mean_gap, variance_ratio)};
-}
+GRADSYNC_FIELDS_OF(Attribution, steps, clock_error_s, ranks)
+GRADSYNC_FIELDS_OF(LowerBound, step_s, step_over_bound, micro_batch_s, first_bucket_s, wire_s,
+                   last_bucket_wire_s, optimizer_s)
+GRADSYNC_FIELDS_OF(IdleShare, mean, by_rank)
+GRADSYNC_FIELDS_OF(ParameterDistance, last, after_step)
+GRADSYNC_FIELDS_OF(StatisticsSpread, mean_gap, variance_ratio)
 
 constexpr auto fields_of(const CellResult*) {
   return std::tuple{
@@ -74,33 +60,19 @@ constexpr auto fields_of(const CellResult*) {
                              host_peak_allocated_bytes, predicted_host_peak_allocated_bytes)};
 }
 
-constexpr auto fields_of(const LawPoint*) {
-  return std::tuple{GRADSYNC_FIELDS(LawPoint, strategy, accumulation_steps, syncs, step_s, law_s,
-                                    error, held_out)};
-}
-
-constexpr auto fields_of(const Law*) {
-  return std::tuple{GRADSYNC_FIELDS(Law, part, cell, fixed_s, micro_batch_s, sync_s,
-                                    largest_residual, largest_error, points)};
-}
+GRADSYNC_FIELDS_OF(LawPoint, strategy, accumulation_steps, syncs, step_s, law_s, error, held_out)
+GRADSYNC_FIELDS_OF(Law, part, cell, fixed_s, micro_batch_s, sync_s, largest_residual, largest_error,
+                   points)
 
 constexpr auto fields_of(const Best*) {
   return std::tuple{GRADSYNC_FIELDS(Best, part, among, cell, step_s, of, vs, ratio, ci95, pairs),
                     GRADSYNC_LATER_FIELDS(Best, choices, launches)};
 }
 
-constexpr auto fields_of(const FrontPoint*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(FrontPoint, cell, peak_allocated_bytes, step_s, on_front, vs_fastest)};
-}
+GRADSYNC_FIELDS_OF(FrontPoint, cell, peak_allocated_bytes, step_s, on_front, vs_fastest)
 
-constexpr auto fields_of(const ParetoFront*) {
-  return std::tuple{GRADSYNC_FIELDS(ParetoFront, part, cell, points, choices)};
-}
-
-constexpr auto fields_of(const StrategyName*) {
-  return std::tuple{GRADSYNC_FIELDS(StrategyName, name, label)};
-}
+GRADSYNC_FIELDS_OF(ParetoFront, part, cell, points, choices)
+GRADSYNC_FIELDS_OF(StrategyName, name, label)
 
 constexpr auto fields_of(const Result*) {
   return std::tuple{constant("schema", kResultSchema),

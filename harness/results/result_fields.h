@@ -58,20 +58,15 @@ constexpr auto names_of(const Timing*) {
       {{Timing::Real, "real"}, {Timing::Paced, "paced"}, {Timing::Paper, "paper"}});
 }
 
-constexpr auto fields_of(const OpCount*) {
-  return std::tuple{GRADSYNC_FIELDS(OpCount, count, bytes)};
-}
+GRADSYNC_FIELDS_OF(OpCount, count, bytes)
 
 constexpr auto fields_of(const OomPlace*) {
   return std::tuple{GRADSYNC_FIELDS(OomPlace, micro_batch, phase),
                     field("unit", &OomPlace::unit).spared()};
 }
 
-constexpr auto fields_of(const TrialAccount*) {
-  return std::tuple{GRADSYNC_FIELDS(TrialAccount, kind, verdict, weight_min, weight_max,
-                                    weight_error, factor, condition, left_over, contributions,
-                                    parameters)};
-}
+GRADSYNC_FIELDS_OF(TrialAccount, kind, verdict, weight_min, weight_max, weight_error, factor,
+                   condition, left_over, contributions, parameters)
 
 constexpr auto fields_of(const StepTimes*) {
   return std::tuple{GRADSYNC_FIELDS(StepTimes, mean, median, sd, ci95, n),

@@ -8,13 +8,8 @@
 
 namespace gradsync::results {
 
-constexpr auto fields_of(const TimelineEvent*) {
-  return std::tuple{GRADSYNC_FIELDS(TimelineEvent, op, bytes, micro_batch, bucket, start_s, end_s)};
-}
-
-constexpr auto fields_of(const TimelinePhase*) {
-  return std::tuple{GRADSYNC_FIELDS(TimelinePhase, phase, micro_batch, start_s, end_s)};
-}
+GRADSYNC_FIELDS_OF(TimelineEvent, op, bytes, micro_batch, bucket, start_s, end_s)
+GRADSYNC_FIELDS_OF(TimelinePhase, phase, micro_batch, start_s, end_s)
 
 constexpr auto fields_of(const MemoryTimelinePoint*) {
   return std::tuple{GRADSYNC_FIELDS(MemoryTimelinePoint, at_s, micro_batch, phase, bytes),

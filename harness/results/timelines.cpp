@@ -24,9 +24,7 @@ struct RankTimelines {
   Columns<TimelinePhase> phases;
 };
 
-constexpr auto fields_of(const RankTimelines*) {
-  return std::tuple{GRADSYNC_FIELDS(RankTimelines, rank, start_s, events, phases)};
-}
+GRADSYNC_FIELDS_OF(RankTimelines, rank, start_s, events, phases)
 
 struct TimelinesLine {
   std::vector<RankTimelines> ranks;

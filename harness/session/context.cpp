@@ -96,15 +96,9 @@ std::optional<std::string> unless_empty(const std::string& text) {
 
 }  // namespace
 
-constexpr auto fields_of(const Build*) {
-  return std::tuple{GRADSYNC_FIELDS(Build, gradsync, commit, build_type, sanitize, timing_valid,
-                                    compiler, torch)};
-}
-
-constexpr auto fields_of(const DescribedTopology*) {
-  return std::tuple{GRADSYNC_FIELDS(DescribedTopology, nodes, ranks_per_node, about,
-                                    inter_node_bits_per_s, intra_node_bits_per_s)};
-}
+GRADSYNC_FIELDS_OF(Build, gradsync, commit, build_type, sanitize, timing_valid, compiler, torch)
+GRADSYNC_FIELDS_OF(DescribedTopology, nodes, ranks_per_node, about, inter_node_bits_per_s,
+                   intra_node_bits_per_s)
 
 constexpr auto fields_of(const Conditions*) {
   return std::tuple{

@@ -25,10 +25,8 @@ constexpr auto names_of(const Standing*) {
                                                           {Standing::Fastest, "fastest"}});
 }
 
-constexpr auto fields_of(const Contender*) {
-  return std::tuple{GRADSYNC_FIELDS(Contender, part, cell, predicted_peak_bytes, standing, reason,
-                                    launches, peak_allocated_bytes, step_s, vs_fastest)};
-}
+GRADSYNC_FIELDS_OF(Contender, part, cell, predicted_peak_bytes, standing, reason, launches,
+                   peak_allocated_bytes, step_s, vs_fastest)
 
 constexpr auto fields_of(const Race*) {
   return std::tuple{constant("schema", kFastestSchema),

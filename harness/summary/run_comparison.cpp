@@ -61,18 +61,10 @@ constexpr auto names_of(const EffectOnTimes*) {
        {EffectOnTimes::None, "none"}});
 }
 
-constexpr auto fields_of(const ContextDifference*) {
-  return std::tuple{GRADSYNC_FIELDS(ContextDifference, field, a, b, effect, topology, scale)};
-}
-
-constexpr auto fields_of(const ComparedRun*) {
-  return std::tuple{GRADSYNC_FIELDS(ComparedRun, directory, context, plan)};
-}
-
-constexpr auto fields_of(const ComparedSide*) {
-  return std::tuple{GRADSYNC_FIELDS(ComparedSide, part, status, reason, launches, step_s, slowdown,
-                                    exposed_comm_s, collectives_per_step)};
-}
+GRADSYNC_FIELDS_OF(ContextDifference, field, a, b, effect, topology, scale)
+GRADSYNC_FIELDS_OF(ComparedRun, directory, context, plan)
+GRADSYNC_FIELDS_OF(ComparedSide, part, status, reason, launches, step_s, slowdown, exposed_comm_s,
+                   collectives_per_step)
 
 constexpr auto fields_of(const ComparedCell*) {
   return std::tuple{GRADSYNC_FIELDS(ComparedCell, part, cell, timing, same_collectives, step_ratio),
@@ -82,9 +74,7 @@ constexpr auto fields_of(const ComparedCell*) {
                         "b", +[](const ComparedCell& cell) { return side_of(cell.b); })};
 }
 
-constexpr auto fields_of(const LonelyCell*) {
-  return std::tuple{GRADSYNC_FIELDS(LonelyCell, part, cell)};
-}
+GRADSYNC_FIELDS_OF(LonelyCell, part, cell)
 
 constexpr auto fields_of(const RunComparison*) {
   return std::tuple{constant("schema", kComparisonSchema),

@@ -22,15 +22,10 @@ constexpr auto names_of(const Edge::Outcome*) {
 
 namespace gradsync::summary {
 
-constexpr auto fields_of(const SearchProbe*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(SearchProbe, order, value, status, reason, peak_allocated_bytes)};
-}
+GRADSYNC_FIELDS_OF(SearchProbe, order, value, status, reason, peak_allocated_bytes)
 
-constexpr auto fields_of(const SearchedCell*) {
-  return std::tuple{GRADSYNC_FIELDS(SearchedCell, part, cell, from, to, outcome, edge,
-                                    peak_allocated_bytes, reason, probes)};
-}
+GRADSYNC_FIELDS_OF(SearchedCell, part, cell, from, to, outcome, edge, peak_allocated_bytes, reason,
+                   probes)
 
 constexpr auto fields_of(const Search*) {
   return std::tuple{constant("schema", kSearchSchema),

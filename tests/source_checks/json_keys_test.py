@@ -60,6 +60,8 @@ KEY = re.compile(
     rf"|(?:\.|->)(?P<how>value|at|contains|find|string|boolean|number|integer|positive_int|raw|has)"
     rf"\(\s*{TEXT}\s*(?P<after>[,)][^;{{}}]*))"
 )
+# A macro of harness/base/fields.h or messages.h that makes a list.
+SHORT_LIST = re.compile(r"^GRADSYNC_(?:FIELDS_OF|MESSAGE)\(([\w:]+),", re.MULTILINE)
 PLACE = re.compile(r"(\w+)\s*=\s*[\w.>()-]+$")
 
 
@@ -150,7 +152,9 @@ class JsonKeysTest(unittest.TestCase):
 
 def listed_types(function, texts):
     """Returns each type that `function` (fields_of or names_of) lists, as often as it does."""
-    lists = re.compile(rf"\b{function}\(const (?:[a-z]\w*::)*((?:[A-Z]\w*::)*\w+)\s?\*\w*\)\s*\{{")
+    type_name = r"(?:[a-z]\w*::)*((?:[A-Z]\w*::)*\w+)"
+    lists = re.compile(rf"\b{function}\(const {type_name}\s?\*\w*\)\s*\{{(?! *\\)")  # no macro's
+    texts = [SHORT_LIST.sub(r"fields_of(const \1*) {", text) for text in texts]
     # A line of a file is a type of that file alone, in a namespace without a name.
     return [name for text in texts for name in lists.findall(text) if not name.endswith("Line")]
 
@@ -171,6 +175,13 @@ class FieldListsTest(unittest.TestCase):
         second = "constexpr auto names_of(const plan::Edge::Outcome*) {\n"
         self.assertEqual(listed_types("names_of", [first, second]), ["Edge::Outcome"] * 2)
         self.assertEqual(listed_types("fields_of", [first]), [])
+
+    def test_a_list_in_one_line_is_seen(self):
+        message = 'struct Ready {};\nGRADSYNC_MESSAGE(Ready, "event", "ready")\n'
+        self.assertEqual(
+            listed_types("fields_of", ["GRADSYNC_FIELDS_OF(Span, start_s)\n", message]),
+            ["Span", "Ready"],
+        )
 
 
 if __name__ == "__main__":

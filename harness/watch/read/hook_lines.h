@@ -33,9 +33,7 @@ constexpr auto fields_of(const RankLine*) {
                     field("world_size", &RankLine::world_size).at_least(1)};
 }
 
-constexpr auto fields_of(const FaultLine*) {
-  return std::tuple{GRADSYNC_FIELDS(FaultLine, kind, sentence)};
-}
+GRADSYNC_FIELDS_OF(FaultLine, kind, sentence)
 
 // Calls `read(line, kind, place)` for each whole line of a file's text; `place`: what errors call
 // it. Returns whether the last one is whole: its process may have been killed.

@@ -25,21 +25,10 @@ constexpr auto names_of(const EqualKind*) {
                     std::pair{EqualKind::OtherStart, "other_start"}};
 }
 
-constexpr auto fields_of(const Split*) {
-  return std::tuple{GRADSYNC_FIELDS(Split, ranks, micro_batches, micro_batch_size)};
-}
-
-constexpr auto fields_of(const GradientDifference*) {
-  return std::tuple{GRADSYNC_FIELDS(GradientDifference, factor, difference, left_over, worst)};
-}
-
-constexpr auto fields_of(const EqualVerdict*) {
-  return std::tuple{GRADSYNC_FIELDS(EqualVerdict, kind, sentence, why, gradient)};
-}
-
-constexpr auto fields_of(const ComparedSplit*) {
-  return std::tuple{GRADSYNC_FIELDS(ComparedSplit, split, verdict)};
-}
+GRADSYNC_FIELDS_OF(Split, ranks, micro_batches, micro_batch_size)
+GRADSYNC_FIELDS_OF(GradientDifference, factor, difference, left_over, worst)
+GRADSYNC_FIELDS_OF(EqualVerdict, kind, sentence, why, gradient)
+GRADSYNC_FIELDS_OF(ComparedSplit, split, verdict)
 
 namespace {
 
@@ -51,9 +40,7 @@ struct EqualFile {
   std::vector<ComparedSplit> others;
 };
 
-constexpr auto fields_of(const EqualFile*) {
-  return std::tuple{GRADSYNC_FIELDS(EqualFile, schema, command, equality, right, others)};
-}
+GRADSYNC_FIELDS_OF(EqualFile, schema, command, equality, right, others)
 
 std::vector<std::string> row(const Split& split, const std::string& said) {
   return {std::to_string(split.ranks), std::to_string(split.micro_batches),

@@ -125,9 +125,7 @@ constexpr auto fields_of(const StepKind*) {
                     field("line", &StepKind::line).at_least(0)};
 }
 
-constexpr auto fields_of(const Flag*) {
-  return std::tuple{GRADSYNC_FIELDS(Flag, name, is_on_root, file, line, on, off)};
-}
+GRADSYNC_FIELDS_OF(Flag, name, is_on_root, file, line, on, off)
 
 constexpr auto fields_of(const Policy*) {
   return std::tuple{GRADSYNC_FIELDS(Policy, when, held_bytes),
