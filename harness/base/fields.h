@@ -161,7 +161,9 @@ constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
   GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(.later(), Type, __VA_ARGS__))
 #define GRADSYNC_SPARED_FIELDS(Type, ...) \
   GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(.spared(), Type, __VA_ARGS__))
-// The list of a struct of which all fields are so.
+#define GRADSYNC_FIELDS_FROM(number, Type, ...) \
+  GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(.at_least(number), Type, __VA_ARGS__))
+// The list of a struct whose fields all have the names of their members.
 #define GRADSYNC_FIELDS_OF(Type, ...)                      \
   constexpr auto fields_of(const Type*) {                  \
     return std::tuple{GRADSYNC_FIELDS(Type, __VA_ARGS__)}; \

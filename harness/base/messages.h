@@ -20,7 +20,7 @@
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
 
-// The list of a message of which all fields have the names of their members.
+// The list of a message whose fields all have the names of their members.
 #define GRADSYNC_MESSAGE(Type, key, name, ...)                                               \
   constexpr auto fields_of(const Type*) {                                                    \
     return std::tuple{constant(key, name) __VA_OPT__(, GRADSYNC_FIELDS(Type, __VA_ARGS__))}; \

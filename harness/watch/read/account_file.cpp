@@ -41,13 +41,9 @@ constexpr auto fields_of(const ContributionLine*) {
 
 constexpr auto fields_of(const ParameterLine*) {
   return std::tuple{constant("kind", "parameter"),
-                    field("step", &ParameterLine::step).at_least(0),
-                    field("optimizer", &ParameterLine::optimizer).at_least(0),
-                    field("index", &ParameterLine::index).at_least(0),
+                    GRADSYNC_FIELDS_FROM(0, ParameterLine, step, optimizer, index),
                     GRADSYNC_FIELDS(ParameterLine, name, dtype),
-                    field("elements", &ParameterLine::elements).at_least(0),
-                    field("offset", &ParameterLine::offset).at_least(0),
-                    field("length", &ParameterLine::length).at_least(0),
+                    GRADSYNC_FIELDS_FROM(0, ParameterLine, elements, offset, length),
                     GRADSYNC_FIELDS(ParameterLine, gradient, value),
                     field("contributions", &ParameterLine::lines)};
 }
@@ -55,9 +51,7 @@ constexpr auto fields_of(const ParameterLine*) {
 constexpr auto fields_of(const AccountedStepLine*) {
   return std::tuple{
       constant("kind", "step"),
-      field("step", &AccountedStepLine::step).at_least(0),
-      field("optimizer", &AccountedStepLine::optimizer).at_least(0),
-      field("micro_batches", &AccountedStepLine::micro_batches).at_least(0),
+      GRADSYNC_FIELDS_FROM(0, AccountedStepLine, step, optimizer, micro_batches),
       field("loss_scale", &AccountedStepLine::loss_scale),
       field("clippings", &AccountedStepLine::clippings).at_least(0),
       GRADSYNC_LATER_FIELDS(AccountedStepLine, max_norm, clipped_by, scaled_after, loss_weights),

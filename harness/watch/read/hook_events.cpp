@@ -58,8 +58,7 @@ constexpr auto fields_of(const JobLine*) {
 }
 
 constexpr auto fields_of(const GpuSpan*) {
-  return std::tuple{field("start_ns", &GpuSpan::start_ns).at_least(0),
-                    field("end_ns", &GpuSpan::end_ns).at_least(0)};
+  return std::tuple{GRADSYNC_FIELDS_FROM(0, GpuSpan, start_ns, end_ns)};
 }
 
 constexpr auto fields_of(const HeldGradients*) {

@@ -116,13 +116,9 @@ constexpr auto fields_of(const Waste*) {
 }
 
 constexpr auto fields_of(const StepKind*) {
-  return std::tuple{field("micro_batches", &StepKind::micro_batches).at_least(1),
-                    field("steps", &StepKind::steps).at_least(1),
-                    field("all", &StepKind::all).at_least(1),
-                    field("every", &StepKind::every).at_least(0),
-                    field("cleared", &StepKind::cleared).at_least(0),
-                    field("file", &StepKind::file),
-                    field("line", &StepKind::line).at_least(0)};
+  return std::tuple{GRADSYNC_FIELDS_FROM(1, StepKind, micro_batches, steps, all),
+                    GRADSYNC_FIELDS_FROM(0, StepKind, every, cleared),
+                    field("file", &StepKind::file), field("line", &StepKind::line).at_least(0)};
 }
 
 GRADSYNC_FIELDS_OF(Flag, name, is_on_root, file, line, on, off)
@@ -142,27 +138,21 @@ void check_fields(const Axis& axis, const FieldCheck& check);
 
 constexpr auto fields_of(const StepParts*) {
   return std::tuple{GRADSYNC_FIELDS(StepParts, fixed, micro_batch, synchronization),
-                    field("fixed_s", &StepParts::fixed_s).at_least(0),
-                    field("micro_batch_s", &StepParts::micro_batch_s).at_least(0),
-                    field("synchronization_s", &StepParts::synchronization_s).at_least(0)};
+                    GRADSYNC_FIELDS_FROM(0, StepParts, fixed_s, micro_batch_s, synchronization_s)};
 }
 void check_fields(const StepParts& parts, const FieldCheck& check);
 
 constexpr auto fields_of(const GpuTimes*) {
-  return std::tuple{field("span_s", &GpuTimes::span_s).at_least(0),
-                    field("communication_s", &GpuTimes::communication_s).at_least(0),
-                    field("computation_s", &GpuTimes::computation_s).at_least(0),
-                    field("overlapped_s", &GpuTimes::overlapped_s).at_least(0),
-                    field("exposed_s", &GpuTimes::exposed_s).at_least(0),
+  return std::tuple{GRADSYNC_FIELDS_FROM(0, GpuTimes, span_s, communication_s, computation_s,
+                                         overlapped_s, exposed_s),
                     field("waited_s", &GpuTimes::waited_s).later().at_least(0),
                     field("idle_s", &GpuTimes::idle_s).at_least(0)};
 }
 
 constexpr auto fields_of(const MostExposed*) {
-  return std::tuple{
-      field("name", &MostExposed::name).filled(), field("number", &MostExposed::number).at_least(1),
-      field("of", &MostExposed::of).at_least(1), field("bytes", &MostExposed::bytes).at_least(0),
-      field("exposed_s", &MostExposed::exposed_s).at_least(0)};
+  return std::tuple{field("name", &MostExposed::name).filled(),
+                    GRADSYNC_FIELDS_FROM(1, MostExposed, number, of),
+                    GRADSYNC_FIELDS_FROM(0, MostExposed, bytes, exposed_s)};
 }
 
 constexpr auto fields_of(const StepOnGpu*) {
@@ -194,15 +184,13 @@ constexpr auto fields_of(const TensorPeak*) {
 }
 
 constexpr auto fields_of(const WatchedRank*) {
-  return std::tuple{field("rank", &WatchedRank::rank).or_null_below_0(),
-                    field("pid", &WatchedRank::pid).at_least(0),
-                    field("steps", &WatchedRank::steps).at_least(0),
-                    field("skipped_steps", &WatchedRank::skipped_steps).at_least(0),
-                    field("evaluation_forwards", &WatchedRank::evaluation_forwards).at_least(0),
-                    field("backwards", &WatchedRank::backwards).later().or_null_below_0(),
-                    field("collectives", &WatchedRank::collectives),
-                    beside(&WatchedRank::peak),
-                    field("gpu", &WatchedRank::gpu).later()};
+  return std::tuple{
+      field("rank", &WatchedRank::rank).or_null_below_0(),
+      GRADSYNC_FIELDS_FROM(0, WatchedRank, pid, steps, skipped_steps, evaluation_forwards),
+      field("backwards", &WatchedRank::backwards).later().or_null_below_0(),
+      field("collectives", &WatchedRank::collectives),
+      beside(&WatchedRank::peak),
+      field("gpu", &WatchedRank::gpu).later()};
 }
 
 constexpr auto fields_of(const Watched*) {
