@@ -142,8 +142,7 @@ void assign_roles(RankEvents& process) {
 }
 
 void add_group(std::vector<Group>& groups, const Group& said) {
-  const auto known =
-      std::ranges::find_if(groups, [&](const Group& group) { return group.number == said.number; });
+  const auto known = std::ranges::find(groups, said.number, &Group::number);
   if (known == groups.end()) {
     groups.push_back(said);
     return;

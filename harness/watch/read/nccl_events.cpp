@@ -35,10 +35,8 @@ class Operations {
   // recorded lasts until the next one on its thread.
   Operation* of(const Event& call) {
     std::vector<Operation>& all = by_thread_[call.thread];
-    const auto next = std::upper_bound(all.begin(), all.end(), call.start_ns,
-                                       [](std::int64_t at_ns, const Operation& operation) {
-                                         return at_ns < operation.event->start_ns;
-                                       });
+    const auto next = std::ranges::upper_bound(
+        all, call.start_ns, {}, [](const Operation& each) { return each.event->start_ns; });
     if (next == all.begin()) return nullptr;
     Operation& last = *std::prev(next);
     const std::int64_t issued_ns = last.event->issued_ns;
