@@ -87,7 +87,7 @@ std::string account_page(const GradientAccount& account, std::size_t width) {
   for (std::size_t i = 0; i < account.verdicts.size(); ++i) {
     const AccountVerdict& verdict = account.verdicts[i];
     std::string sentence = fmt::format("{}: {}", i == 0 ? "ACCOUNT" : "ALSO", verdict.sentence);
-    if (i == 0 && account.steps > 0) {
+    if (i == 0 && account.steps > 0 && account.lost.empty()) {
       sentence += fmt::format(" (step {}; {} of {} accounted)", account.shown.step + 1,
                               account.alike, account.steps);
     }

@@ -35,5 +35,12 @@ TEST(AccountPage, HasTheMatrixAndTheVerdict) {
             std::string::npos);
 }
 
+TEST(AccountPage, OfALostAccountNoStepCounts) {
+  account::GradientAccount account = account_of(MadeAccount{}.records());
+  EXPECT_NE(account_page(account, 80).find("1 of 1 accounted"), std::string::npos);
+  account.lost = {1};
+  EXPECT_EQ(account_page(account, 80).find("accounted"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gradsync::watch
