@@ -107,23 +107,40 @@ void add_notes(std::vector<std::string>& notes, const JobArms& arms) {
 }
 
 // Says what of its work is chance, and which lines the rest comes from.
-void start_candidate_again(JobArms& arms) {
-  log::info("the candidate is started once more: which lines does its work come from?");
-  arms.run(Arm::Candidate, JobArms::row(), JobArms::row().warmup_steps, 1);
+void start_again(JobArms& arms, Arm arm) {
+  log::info(fmt::format("the {} is started once more: which lines does its work come from?",
+                        gate::to_string(arm)));
+  arms.run(arm, JobArms::row(), JobArms::row().warmup_steps, 1);
   arms.close();
 }
 
 // Where they are not, the control says what of it is chance: a peak of memory that is none to hold.
-bool are_counts_alike(GateStages& stages, JobArms& arms) {
+// `work_decides`: a step that computes something else is a difference.
+bool are_counts_alike(GateStages& stages, JobArms& arms, bool work_decides) {
   const auto seem_alike = [&] {
-    return stages.rows_that_differ().empty() && !is_newly_wrong(arms) && computes_the_same(arms);
+    return stages.rows_that_differ().empty() && !is_newly_wrong(arms) &&
+           (!work_decides || computes_the_same(arms));
   };
   if (seem_alike()) return true;
   arms.count_work(CountedWork::OperatorsAndLines);
   stages.count_control({0});
   if (!stages.rows_that_tell_nothing().empty()) return false;
-  if (!computes_the_same(arms)) start_candidate_again(arms);
+  if (!computes_the_same(arms)) start_again(arms, Arm::Candidate);
   return seem_alike();
+}
+
+// Most changes of a training script change what a step computes, so times decide. Says beside them
+// what differs, and of a candidate that is slower from which lines it comes.
+void explain_times(gate::GateReport& report, JobArms& arms) {
+  const gate::RowReport& row = report.rows.front();
+  if (computes_the_same(arms)) return;
+  if (row.times && row.times->verdict == gate::Verdict::Regression) {
+    arms.count_work(CountedWork::OperatorsAndLines);
+    for (const Arm arm : {Arm::Baseline, Arm::Candidate}) start_again(arms, arm);
+  }
+  for (const gate::CountDifference& difference : compare_work(arms).differences) {
+    report.notes.push_back("the candidate computes something else: " + difference.sentence);
+  }
 }
 
 }  // namespace
@@ -133,7 +150,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
   arms.count_work(CountedWork::Operators);
   stages.count();
-  const bool alike = are_counts_alike(stages, arms);
+  const bool alike = are_counts_alike(stages, arms, question.options.counts_only);
   arms.count_work(CountedWork::None);
   if (stages.wants_times(alike)) stages.measure_times();
   arms.close();
@@ -151,6 +168,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
     leave_undecided(row, arms.over_early() + steps_of_a_start(stages));
   }
   add_notes(report.notes, arms);
+  if (alike) explain_times(report, arms);
   if (row.counts && !row.counts->no_peaks_because.empty()) {
     report.notes.push_back("peak memory is not held: " + row.counts->no_peaks_because);
   }

@@ -121,12 +121,13 @@ class Counts(GateJobsTest):
         self.assertTrue(context["gradsync"] and context["commit"])
         self.assertIn("VERDICT: NOT PASSED", outcome.out)
 
-    def test_an_operator_more_is_found_with_its_line_before_times(self):
+    def test_an_operator_more_is_found_with_its_line(self):
         outcome = self.gate(two_ranks(SLOWED), two_ranks(SLOWED), "--counts-only")
         self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
         self.assertFalse((self.place / "gate" / "control.log").exists())
 
-        outcome = self.gate(two_ranks(SLOWED), two_ranks(SLOWED, "host_read"), "--force")
+        commands = (two_ranks(SLOWED), two_ranks(SLOWED, "host_read"))
+        outcome = self.gate(*commands, "--counts-only", "--force")
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         row = self.row()
         [difference] = row["counts"]["differences"]
@@ -137,6 +138,12 @@ class Counts(GateJobsTest):
             r"slowed_training.py line \d+: `loss.item\(\)  # host_read`$",
         )
         self.assertIsNone(row["times"])
+
+        outcome = self.gate(*commands, "--force")
+        self.assertEqual(outcome.status, UNDECIDED, "the jobs end before there are times")
+        self.assertEqual(self.row()["counts"]["differences"], [])
+        [note] = self.report()["notes"]
+        self.assertRegex(note, r"^the candidate computes something else: every rank, per step: \+1 ")
 
     def test_a_job_whose_collectives_vary_by_chance_is_unfit(self):
         job = two_ranks(UNSEEDED)
