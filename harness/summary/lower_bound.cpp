@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "harness/results/block_time.h"
 #include "harness/stats/sample.h"
 #include "harness/summary/cell_summary.h"
 
