@@ -277,7 +277,7 @@ void excuse_own_parameters(AccountVerdict& verdict, const StepAccount& step) {
   verdict.why = kOwnParameters;
 }
 
-// Of these ranks, those that left no step.
+// Returns those of the ranks that `stepped` which left no step.
 std::vector<int> lost_of(const std::vector<int>& stepped,
                          const std::vector<AccountRecords>& records) {
   std::vector<int> lost;

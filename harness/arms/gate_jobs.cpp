@@ -69,9 +69,8 @@ bool computes_the_same(const JobArms& arms) {
 // Where the baseline is not its own equal, its work may be chance as well.
 void add_work(gate::RowCounts& counts, const JobArms& arms) {
   if (!counts.unfit_because.empty()) return;
-  for (const gate::CountDifference& difference : compare_work(arms).differences) {
-    counts.differences.push_back(difference);
-  }
+  const auto work = compare_work(arms).differences;
+  counts.differences.insert(counts.differences.end(), work.begin(), work.end());
 }
 
 // Returns the number of steps of a start in words; "": not known.

@@ -64,8 +64,8 @@ class JobArms : public ResidentArms {
   bool same_command() const;
   // What was seen of an arm in its first start; absent: it took no block.
   const std::optional<watch::Watched>& watched(gate::Arm arm) const;
-  // What a step of the arm computed in all starts in which that was counted. Starts of the control
-  // are the baseline's. Absent: it was counted in none.
+  // The work of a step that all counted starts of the arm have in common. Starts of the control are
+  // the baseline's. Absent: no start was counted.
   const std::optional<gate::HeldWork>& work(gate::Arm arm) const;
   // "the baseline made 12 of 20 steps, then exited with status 0" of the first job that was over
   // before its turn was; "": none was.

@@ -20,10 +20,10 @@ std::string share(double value) {
   return fmt::format("{:g} %", 100 * value);
 }
 
-std::string share_text(const Effect& effect) {
-  const std::string text = fmt::format("{:.1f} %", 100 * effect.value);
-  if (!effect.ci95) return text;
-  return text + fmt::format(" [{:.1f}, {:.1f}]", 100 * effect.ci95->lo, 100 * effect.ci95->hi);
+// " [2.7, 3.6]", in percent; nothing where it is not known.
+std::string interval_text(const std::optional<stats::Interval>& shares) {
+  if (!shares) return "";
+  return fmt::format(" [{:.1f}, {:.1f}]", 100 * shares->lo, 100 * shares->hi);
 }
 
 std::string measured(Measure measure, const std::optional<Effect>& effect) {
@@ -52,14 +52,13 @@ std::string in_fresh_starts(const RowDecision& row, Measure measure) {
 
 // Which phases are surely longer; nothing where phases were not tested.
 std::string in_phases(const RowDecision& row, const Settings& settings) {
+  if (row.phases.empty() || !row.phases.front().p) return "";
   std::vector<std::string> longer;
-  bool is_tested = false;
   for (const PhaseEffect& phase : row.phases) {
-    is_tested = is_tested || phase.p.has_value();
-    if (phase.p.value_or(1) > confirmation_level(settings)) continue;
-    longer.push_back(fmt::format("{} ({} of a step)", phase.phase, share_text(phase.effect)));
+    if (*phase.p > confirmation_level(settings)) continue;
+    longer.push_back(fmt::format("{} ({:.1f} %{} of a step)", phase.phase, 100 * phase.effect.value,
+                                 interval_text(phase.effect.ci95)));
   }
-  if (!is_tested) return "";
   if (longer.empty()) return "; no phase by itself is surely longer";
   return fmt::format("; longer in {}", fmt::join(longer, ", "));
 }
@@ -158,12 +157,10 @@ std::string launches(std::size_t count) {
 
 std::string to_text(const Effect& effect) {
   const bool is_faster = effect.value < 0;
-  std::string text =
-      fmt::format("{:.1f} % {}", 100 * std::abs(effect.value), is_faster ? "faster" : "slower");
-  if (!effect.ci95) return text;
-  const double lo = is_faster ? -effect.ci95->hi : effect.ci95->lo;
-  const double hi = is_faster ? -effect.ci95->lo : effect.ci95->hi;
-  return text + fmt::format(" [{:.1f}, {:.1f}]", 100 * lo, 100 * hi);
+  auto shares = effect.ci95;
+  if (shares && is_faster) shares = stats::Interval{-shares->hi, -shares->lo};
+  return fmt::format("{:.1f} % {}{}", 100 * std::abs(effect.value), is_faster ? "faster" : "slower",
+                     interval_text(shares));
 }
 
 std::string sentence(const RowDecision& row, const Settings& settings) {

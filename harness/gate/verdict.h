@@ -69,7 +69,7 @@ struct PhaseEffect {
   std::string phase;  // "forward"
   double share = 0;   // of the baseline's step
   Effect effect;      // as a share of a step
-  // That it is longer, adjusted for all phases; absent where the row was not confirmed as slower.
+  // That it is longer, adjusted for all phases; of none where the row was not confirmed as slower.
   std::optional<double> p;
 };
 

@@ -18,8 +18,8 @@ struct Copy {
   const TrackedParameter* parameter = nullptr;
 };
 
-// What tells parameters apart: the same on all ranks that have one. What only some ranks step has
-// other places on each, and is told by its name.
+// Tells parameters apart: the same on all ranks that have one. A parameter that only some ranks
+// step has another place on each, so its name tells it.
 using Key = std::tuple<std::int64_t, int, std::string, std::int64_t>;
 constexpr int kByName = -1;
 

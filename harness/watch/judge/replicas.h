@@ -36,7 +36,8 @@ struct ParameterFate {
 
 // Returns what became of each parameter and buffer that several ranks have whole: of what a wrapper
 // reduces among the ranks of its group, of everything else among all of them. Ranks of which each
-// has a value of its own at first are not compared with each other. What no rank steps is left out.
+// has a value of its own at first are not compared with each other. Leaves out parameters that no
+// rank steps.
 std::vector<ParameterFate> fates_of(std::span<const RankEvents* const> ranks);
 
 // Returns whether it moves gradients, or copies of them, in one of the first steps.

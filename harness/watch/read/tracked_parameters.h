@@ -76,7 +76,7 @@ struct TrackedOptimizer {
   std::string name;  // "SGD"
   std::string file;  // where the job made it; "": not known
   int line = 0;
-  // Of those that the job made at this line, so many had stepped and were gone when it was made.
+  // So many that the job made at this line had stepped and were gone when it was made.
   int gone_before = 0;
   std::string hardware;  // on which it computes; "": not known
   std::vector<TrackedParameter> parameters;

@@ -71,7 +71,7 @@ class Replicas:
     def __init__(self):
         self.optimizers = weakref.WeakKeyDictionary()  # to Tracked
         self.numbers = itertools.count(1)
-        # Of optimizers: where the job made each, and how many of that line were gone by then.
+        # By optimizer: where the job made it, and how many of that line were gone by then.
         self.places = weakref.WeakKeyDictionary()
         self.gone = collections.Counter()  # optimizers that stepped, by the line that made them
         self.began, self.spent = None, 0.0
@@ -198,6 +198,9 @@ class Replicas:
                 for p in beside
                 if p.grad is not None and is_hashable(recording.local(p))
             ]
+        return self.alive_beside()
+
+    def alive_beside(self):
         return [p for reference in self.beside if (p := reference()) is not None]
 
     @staticmethod
@@ -228,12 +231,11 @@ class Replicas:
             }
 
     def parameters(self):
-        """Of all optimizers, and what only other ranks step."""
-        beside = (reference() for reference in self.beside)
-        return [*self.stepped(), *(p for p in beside if p is not None)]
+        """Returns the parameters of all optimizers, and those that only other ranks step."""
+        return [*self.stepped(), *self.alive_beside()]
 
     def parameters_before(self, steps):
-        """Of optimizers that have done fewer steps."""
+        """Returns the parameters of optimizers that have done fewer steps."""
         optimizers = [o for o, tracked in list(self.optimizers.items()) if tracked.steps < steps]
         return [p for optimizer in optimizers for p in parameters_of(optimizer)]
 

@@ -1,5 +1,5 @@
 // A job for held_job_test.cpp: take_steps RANKS STEPS [END] forks so many ranks, and each takes so
-// many optimizer steps as a watched process does, without torch. Of each it says that 30 ns went
+// many optimizer steps as a watched process does, without torch. It says that 30 ns of each went
 // into backward, 20 into what is between that and the optimizer, and 10 into the optimizer. END:
 // "fail" prints an error and exits with 3, "orphan" leaves its ranks behind in sessions of their
 // own, and of "late" every rank but the first one takes its time.
